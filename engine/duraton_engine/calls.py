@@ -1,0 +1,69 @@
+"""What reaches the engine without a place on the log: runners' answers and their coming and going.
+
+A call is offered to the processor of a partition; its effect is durable once a
+fact says so, and it is offered again (resent, or seen anew at start) if not.
+"""
+
+import msgspec
+
+from duraton_schemas.wire.frames import Complete, Fail, Step, Suspend
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """A runner's frame about one of its runs; goes to the partition of the run's slot.
+
+    Attributes:
+        boot: The runner process that sent it.
+        frame: What it sent.
+    """
+
+    boot: str
+    frame: Step | Suspend | Complete | Fail
+
+
+class RunnerSettled(msgspec.Struct, frozen=True):
+    """A runner said hello: its tokens that it lists go on, its others end; to every partition.
+
+    Attributes:
+        boot: The runner process.
+        live: Its live invocations, as (run id, token) pairs.
+    """
+
+    boot: str
+    live: frozenset[tuple[str, str]]
+
+
+class RunnerLost(msgspec.Struct, frozen=True):
+    """A runner process is gone for good: all its tokens end; to every partition.
+
+    Attributes:
+        boot: The runner process.
+        reason: What happened, for people.
+    """
+
+    boot: str
+    reason: str
+
+
+class InvokeMissed(msgspec.Struct, frozen=True):
+    """One invocation did not reach its runner or got no answer (serve); to the run's partition.
+
+    Attributes:
+        run: The run's id.
+        token: The invocation's token.
+        reason: What happened, for people.
+        counts: Whether it uses one of the three invokes (P38); a runner that
+            answered "draining" costs none.
+    """
+
+    run: str
+    token: str
+    reason: str
+    counts: bool = True
+
+
+class RoomFreed(msgspec.Struct, frozen=True):
+    """A runner came, or has room again: look at the runs that wait for one; to every partition."""
+
+
+Call = Answered | RunnerSettled | RunnerLost | InvokeMissed | RoomFreed

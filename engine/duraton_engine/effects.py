@@ -1,0 +1,82 @@
+"""What the engine hands on once it is committed; plain values, no I/O."""
+
+import msgspec
+
+from duraton_schemas.records.common import ErrorInfo
+from duraton_schemas.wire.frames import Frame
+
+
+class ToRunner(msgspec.Struct, frozen=True):
+    """A frame for the runner process with that boot id; dropped where it is gone."""
+
+    boot: str
+    frame: Frame
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """The answer to a command, by its id.
+
+    Attributes:
+        id: The command's id.
+        ok: Whether it was done.
+        run: The run that it changed or made.
+        status: That run's status then.
+        version: The registry's version, for registrations.
+        warnings: What works otherwise than its author may think.
+        code: Why it was refused, a stable code.
+        message: Why, for people.
+    """
+
+    id: str
+    ok: bool
+    run: str | None = None
+    status: str | None = None
+    version: int = 0
+    warnings: tuple[str, ...] = ()
+    code: str | None = None
+    message: str | None = None
+
+
+class EventAccepted(msgspec.Struct, frozen=True):
+    """An event of a POST was recorded, or dropped as a repeat.
+
+    Attributes:
+        post: The POST and the event's number in it, as `id/n`.
+        event_id: The recorded event's id; of a repeat the first one's.
+        homes: The (app, workflow) pairs whose answers follow as `EventAnswered`.
+        repeated: Whether it was a repeat of its dedupe id.
+    """
+
+    post: str
+    event_id: str
+    homes: tuple[tuple[str, str], ...]
+    repeated: bool = False
+
+
+class EventAnswered(msgspec.Struct, frozen=True):
+    """What one workflow made of an event of a POST.
+
+    Attributes:
+        post: As in `EventAccepted`.
+        outcome: `run`, or later `dropped`, `deduped`, `skipped`, `joined`,
+            `refused`, `buffered`.
+        run: The run's id, where there is one.
+        error: Why the workflow could not take it.
+    """
+
+    post: str
+    app: str
+    workflow: str
+    outcome: str
+    run: str | None = None
+    error: ErrorInfo | None = None
+
+
+class RegistryMoved(msgspec.Struct, frozen=True):
+    """This partition has applied the registry up to a version."""
+
+    partition: int
+    version: int
+
+
+Effect = ToRunner | Reply | EventAccepted | EventAnswered | RegistryMoved

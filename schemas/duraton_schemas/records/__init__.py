@@ -1,0 +1,8 @@
+"""The records of the log as Python types; their Avro schemas stand beside them in `avro/`.
+
+- `common`: the parts that records share
+- `public`: what users write and read
+- `journal`: the facts, which are the truth
+- `commands`: what the API asks
+- `messages`: what one slot tells another
+"""

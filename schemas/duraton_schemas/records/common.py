@@ -1,0 +1,122 @@
+"""Parts that several records share."""
+
+import msgspec
+
+
+class Record(msgspec.Struct, rename="camel", kw_only=True):
+    """Root of everything that is written to the log."""
+
+
+class Cause(Record, kw_only=True):
+    """What led to a fact: a place on the log, a timer, or a call.
+
+    Attributes:
+        kind: A topic's name, `timer`, `call` or `start`.
+        partition: The partition of that topic, otherwise -1.
+        offset: The offset there; for a timer its due time; otherwise -1.
+    """
+
+    kind: str
+    partition: int = -1
+    offset: int = -1
+
+
+class FactHeader(Record, kw_only=True):
+    """What every fact carries, first in its bytes and of one form for ever.
+
+    Attributes:
+        slot: Where the fact belongs.
+        seq: Its number in its partition, without gaps.
+        epoch: The owner that wrote it.
+        at: When it was decided, milliseconds since 1970 UTC.
+        cause: What led to it.
+        registry: The registry version it was decided under.
+        last: Whether it is the last of its transition.
+        barrier: Whether a program that does not know its type must stop.
+    """
+
+    slot: int
+    seq: int
+    epoch: int
+    at: int
+    cause: Cause
+    registry: int
+    last: bool = False
+    barrier: bool = True
+
+
+class Fact(Record, kw_only=True):
+    """Root of the journal's records."""
+
+    header: FactHeader | None = None
+
+    @property
+    def at(self) -> int:
+        """When it was decided, in milliseconds since 1970 UTC."""
+        assert self.header is not None, "a fact has its header once it is emitted"
+        return self.header.at
+
+
+class Caller(Record, kw_only=True):
+    """Who started something (P53).
+
+    Attributes:
+        kind: `key`, `system` or `run`.
+        id: The key's name, the system's part, or the run's id.
+        root: The caller that the chain of runs began with, as `kind:id`.
+    """
+
+    kind: str
+    id: str
+    root: str
+
+
+class Place(Record, kw_only=True):
+    """A place on the log.
+
+    Attributes:
+        topic: The topic's name.
+        partition: The partition.
+        offset: The offset; for events made inside the engine, the fact's seq.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition}/{self.offset}"
+
+
+class ErrorInfo(Record, kw_only=True):
+    """An error as it is stored and shown.
+
+    Attributes:
+        message: What it said.
+        name: Its type's name.
+        stack: The traceback's text, or None.
+        code: A stable code where the engine or the SDK gave one.
+        final: Whether retrying cannot help (NonRetriableError, P36).
+        note: What the SDK adds, for example that a delay was unusable (P35).
+    """
+
+    message: str
+    name: str = "Error"
+    stack: str | None = None
+    code: str | None = None
+    final: bool = False
+    note: str | None = None
+
+
+class Spend(Record, kw_only=True):
+    """What AI steps have used.
+
+    Attributes:
+        tokens: Prompt and completion tokens as billed.
+        cost: Micro-dollars.
+        unknown: Whether some usage or price was not known.
+    """
+
+    tokens: int = 0
+    cost: int = 0
+    unknown: bool = False

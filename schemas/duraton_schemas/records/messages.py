@@ -1,0 +1,199 @@
+"""What one slot tells another, by way of `duraton.messages` or within one transaction."""
+
+from duraton_schemas.records.common import Caller, ErrorInfo, Place, Record
+from duraton_schemas.records.public import Event
+
+
+class Envelope(Record, kw_only=True):
+    """Who sends a message to whom; first in every message's bytes.
+
+    Attributes:
+        source: The slot that sends.
+        target: The slot that is told.
+        reply_to: The slot that an answer goes to, or -1.
+        partition: The sender's partition.
+        seq: The sender's fact seq when it was sent.
+        registry: The registry version that the sender had applied.
+        at: When it was sent, milliseconds since 1970 UTC.
+    """
+
+    source: int
+    target: int
+    reply_to: int = -1
+    partition: int
+    seq: int
+    registry: int
+    at: int
+
+
+class Message(Record, kw_only=True):
+    """Root of the messages."""
+
+    envelope: Envelope | None = None
+
+
+class EventOffered(Message, kw_only=True):
+    """An event for one workflow that it matches; to the workflow's home.
+
+    Attributes:
+        app: The app.
+        workflow: The workflow.
+        event: The event, or None where the target is in the sender's partition.
+        event_id: The event's id.
+        place: The event's place on the log.
+        post: The POST it came with and its number there, as `id/n`; empty for others.
+        caller: Who acts.
+    """
+
+    app: str
+    workflow: str
+    event: Event | None = None
+    event_id: str
+    place: Place
+    post: str = ""
+    caller: Caller
+
+
+class DedupeAsked(Message, kw_only=True):
+    """Asks the dedupe id's slot whether an event is the first; answered to `reply_to`."""
+
+    dedupe_id: str
+    event_id: str
+    place: Place
+
+
+class DedupeAnswered(Message, kw_only=True):
+    """Whether the event at a place is the first of its dedupe id.
+
+    Attributes:
+        place: The event's place.
+        first: Whether it is the first.
+        first_id: The id of the event that was first.
+    """
+
+    place: Place
+    first: bool
+    first_id: str
+
+
+class ChildAsked(Message, kw_only=True):
+    """`ctx.step.invoke`: start a run for a step of another; to the child's home."""
+
+    app: str
+    workflow: str
+    data: str
+    parent: str
+    step: str
+    n: int
+    attempt: int
+    caller: Caller
+
+
+class ChildStarted(Message, kw_only=True):
+    """The child exists; to the parent's slot."""
+
+    parent: str
+    step: str
+    n: int
+    attempt: int
+    child: str
+
+
+class ChildEnded(Message, kw_only=True):
+    """The child ended, or could not start; to the parent's slot.
+
+    Attributes:
+        child: The child's id, or None where it could not start.
+        status: `completed`, `failed`, `cancelled` or `refused`.
+    """
+
+    parent: str
+    step: str
+    n: int
+    attempt: int
+    child: str | None
+    status: str
+    output: str | None = None
+    error: ErrorInfo | None = None
+
+
+class ChildCancelled(Message, kw_only=True):
+    """The parent was cancelled, or its step ended; to the child's slot (P54)."""
+
+    child: str
+    parent: str
+
+
+class WaitAsked(Message, kw_only=True):
+    """A run waits for an event; to the slot of (event name, path, value)."""
+
+    run: str
+    step: str
+    n: int
+    name: str
+    path: str
+    value: str
+
+
+class WaitPlaced(Message, kw_only=True):
+    """The wait stands at its place; to the run's slot."""
+
+    run: str
+    step: str
+    n: int
+
+
+class WaitEnded(Message, kw_only=True):
+    """The run no longer waits; to the wait's slot."""
+
+    run: str
+    step: str
+    n: int
+    name: str
+    path: str
+    value: str
+
+
+class EventPassed(Message, kw_only=True):
+    """An event that somebody may wait for; to the slot of (event name, path, value)."""
+
+    name: str
+    path: str
+    value: str
+    event: Event
+    place: Place
+
+
+class WaitMatched(Message, kw_only=True):
+    """The first matching event after the wait's place; to the run's slot."""
+
+    run: str
+    step: str
+    n: int
+    event: Event
+    place: Place
+
+
+class ShapeAsked(Message, kw_only=True):
+    """A run waits by a shape that may be new; to the project slot."""
+
+    name: str
+    path: str
+    run: str
+    step: str
+    n: int
+
+
+class ShapeReady(Message, kw_only=True):
+    """Every partition sends events of the shape; to the run's slot."""
+
+    run: str
+    step: str
+    n: int
+
+
+class RegistryReported(Message, kw_only=True):
+    """A partition has applied the registry up to a version; to the project slot."""
+
+    reporter: int
+    version: int

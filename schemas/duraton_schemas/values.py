@@ -1,0 +1,118 @@
+"""Values: the JSON text in which data and outputs are stored, and their limits.
+
+What a handler sees is always what `load(dump(value))` gives, also the first
+time (P43), so a first pass and a replay cannot differ.
+"""
+
+import dataclasses
+import datetime
+import decimal
+import enum
+import math
+import uuid
+from collections.abc import Mapping
+
+import msgspec
+
+from duraton_schemas.errors import ValueFormError, ValueSizeError
+
+SAFE_INTEGER_MAX = 2**53
+DEPTH_MAX = 200
+
+EVENT_BYTES_MAX = 1 << 20
+"""An event's data (P58)."""
+STEP_OUTPUT_BYTES_MAX = 4 << 20
+"""One step's output (P58)."""
+RUN_STATE_BYTES_MAX = 32 << 20
+"""Everything one run holds: trigger and outputs (P58)."""
+RECORD_BYTES_MAX = 7 << 20
+"""One record of the log (DESIGN 2); topics allow 8 MiB."""
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder()
+
+
+def dump(value: object, *, limit: int = STEP_OUTPUT_BYTES_MAX) -> str:
+    """The stored JSON text of a value.
+
+    Args:
+        value: Any Python value. Dataclasses, msgspec structs, objects with
+            `model_dump`, dates, sets, tuples and enums have a defined form;
+            other objects are stored as their public attributes.
+        limit: Bytes allowed for the stored form.
+
+    Raises:
+        ValueFormError: It has no exact JSON form: NaN, infinities, bytes,
+            cycles, whole numbers beyond 2^53.
+        ValueSizeError: Its stored form is above the limit.
+    """
+    text = _encoder.encode(_plain(value, 0)).decode()
+    size = len(text) if text.isascii() else len(text.encode())
+    if size > limit:
+        raise ValueSizeError(f"the value is {size} bytes, the limit is {limit}")
+    return text
+
+
+def load(text: str) -> object:
+    """The value that a stored JSON text gives."""
+    return _decoder.decode(text)
+
+
+def _plain(value: object, depth: int) -> object:
+    if value is None or value is True or value is False or isinstance(value, str):
+        return str(value.value) if isinstance(value, enum.Enum) else value
+    if depth > DEPTH_MAX:
+        raise ValueFormError("the value is nested too deeply, or holds itself")
+    if isinstance(value, enum.Enum):
+        return _plain(value.value, depth + 1)
+    if isinstance(value, int):
+        if abs(value) > SAFE_INTEGER_MAX:
+            raise ValueFormError(f"the whole number {value} is beyond 2^53; store it as text")
+        return int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueFormError(f"{value} has no JSON form")
+        return float(value)
+    if isinstance(value, Mapping):
+        return {_name(key): _plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item, depth + 1) for item in value]
+    return _plain_object(value, depth)
+
+
+def _name(key: object) -> str:
+    if isinstance(key, str):
+        return key
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if isinstance(key, int):
+        return str(key)
+    raise ValueFormError(f"{key!r} cannot be a field's name in JSON")
+
+
+def _plain_object(value: object, depth: int) -> object:
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        raise ValueFormError("bytes have no JSON form; encode them as text")
+    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, datetime.timedelta):
+        return value / datetime.timedelta(milliseconds=1)
+    if isinstance(value, (uuid.UUID, decimal.Decimal)):
+        return str(value)
+    if isinstance(value, (set, frozenset)):
+        items = [_plain(item, depth + 1) for item in value]
+        return sorted(items, key=lambda item: _encoder.encode(item))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = dataclasses.fields(value)
+        return {f.name: _plain(getattr(value, f.name), depth + 1) for f in fields}
+    if isinstance(value, msgspec.Struct):
+        names = value.__struct_fields__
+        return {name: _plain(getattr(value, name), depth + 1) for name in names}
+    model_dump = getattr(value, "model_dump", None)
+    if callable(model_dump):
+        return _plain(model_dump(mode="json"), depth + 1)
+    attributes = getattr(value, "__dict__", None)
+    if attributes is None or isinstance(value, type) or callable(value):
+        raise ValueFormError(f"a {type(value).__name__} has no JSON form")
+    public = {name: item for name, item in attributes.items() if not name.startswith("_")}
+    return {name: _plain(item, depth + 1) for name, item in public.items()}
