@@ -24,13 +24,19 @@ class Answered(msgspec.Struct, frozen=True):
 class RunnerSettled(msgspec.Struct, frozen=True):
     """A runner said hello: its tokens that it lists go on, its others end; to every partition.
 
+    Only tokens from before the hello are judged: those that `Seat.since_hello`
+    holds are newer than the list and go on.
+
     Attributes:
         boot: The runner process.
         live: Its live invocations, as (run id, token) pairs.
+        name: Its name where a person gave it: the tokens of other boots of that
+            name end at once, whoever knew of them. Otherwise None.
     """
 
     boot: str
     live: frozenset[tuple[str, str]]
+    name: str | None = None
 
 
 class RunnerLost(msgspec.Struct, frozen=True):
@@ -39,10 +45,13 @@ class RunnerLost(msgspec.Struct, frozen=True):
     Attributes:
         boot: The runner process.
         reason: What happened, for people.
+        counts: Whether each of its runs loses one of the three invokes (P38); a
+            runner that drained and left costs none.
     """
 
     boot: str
     reason: str
+    counts: bool = True
 
 
 class InvokeMissed(msgspec.Struct, frozen=True):

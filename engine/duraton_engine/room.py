@@ -19,6 +19,8 @@ class Seat:
         capacity: How many runs it executes at once.
         draining: Whether it takes nothing new.
         tokens: The tokens that it holds.
+        since_hello: Those of them that it was given after its newest hello, so that
+            the hello's list says nothing about them.
     """
 
     boot: str
@@ -28,6 +30,7 @@ class Seat:
     capacity: int
     draining: bool = False
     tokens: set[str] = field(default_factory=set)
+    since_hello: set[str] = field(default_factory=set)
 
 
 class Room:
@@ -85,6 +88,7 @@ class Room:
         seat = self.seats.get(boot)
         if seat is not None:
             seat.tokens.add(token)
+            seat.since_hello.add(token)
 
     def free(self, boot: str, token: str) -> None:
         """A token ended at a runner."""
@@ -92,6 +96,7 @@ class Room:
         if seat is None:
             return
         seat.tokens.discard(token)
+        seat.since_hello.discard(token)
         if self._refused and not seat.draining:
             self._refused = False
             self.freed()
