@@ -32,15 +32,13 @@ def _record(kind: type[msgspec.Struct], namespace: str, seen: set[str]) -> dict[
     seen.add(kind.__name__)
     fields = []
     # The header or envelope comes first, so that it can be read of any type.
-    order = sorted(
-        msgspec.structs.fields(kind), key=lambda f: f.name not in _FIRST
-    )
+    order = sorted(msgspec.structs.fields(kind), key=lambda f: f.name not in _FIRST)
     for field in order:
         entry: dict[str, Any] = {"name": field.encode_name}
         entry["type"] = _type(field.type, namespace, seen)
         if field.name in _FIRST:
             entry["type"] = entry["type"][1]
-        default = _default(field, entry["type"])
+        default = _default(field)
         if default is not _NONE:
             entry["default"] = default
         fields.append(entry)
@@ -57,7 +55,7 @@ def _record(kind: type[msgspec.Struct], namespace: str, seen: set[str]) -> dict[
 _NONE = object()
 
 
-def _default(field: msgspec.structs.FieldInfo, avro: Any) -> Any:
+def _default(field: msgspec.structs.FieldInfo) -> Any:
     if field.name in _FIRST:
         return _NONE
     if field.default_factory is not msgspec.NODEFAULT:

@@ -59,12 +59,12 @@ def load(text: str) -> object:
 
 
 def _plain(value: object, depth: int) -> object:
-    if value is None or value is True or value is False or isinstance(value, str):
-        return str(value.value) if isinstance(value, enum.Enum) else value
     if depth > DEPTH_MAX:
         raise ValueFormError("the value is nested too deeply, or holds itself")
     if isinstance(value, enum.Enum):
         return _plain(value.value, depth + 1)
+    if value is None or value is True or value is False or isinstance(value, str):
+        return value
     if isinstance(value, int):
         if abs(value) > SAFE_INTEGER_MAX:
             raise ValueFormError(f"the whole number {value} is beyond 2^53; store it as text")
@@ -101,7 +101,7 @@ def _plain_object(value: object, depth: int) -> object:
         return str(value)
     if isinstance(value, (set, frozenset)):
         items = [_plain(item, depth + 1) for item in value]
-        return sorted(items, key=lambda item: _encoder.encode(item))
+        return sorted(items, key=_encoder.encode)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = dataclasses.fields(value)
         return {f.name: _plain(getattr(value, f.name), depth + 1) for f in fields}
