@@ -116,6 +116,8 @@ class MemoryLog:
         with self._lock:
             self._owners.clear()
             for place in self._places.values():
+                for tail in place.tails:
+                    tail.wake = _nothing
                 place.tails.clear()
 
     def delete_below(self, topic: str, partition: int, offset: int) -> None:

@@ -1,0 +1,1 @@
+pytest_plugins = ["tests.fixtures_logs", "tests.kafka_broker"]
