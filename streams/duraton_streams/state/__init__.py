@@ -1,0 +1,1 @@
+"""State of a partition: typed tables over an ordered store, and timers."""

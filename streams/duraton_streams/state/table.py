@@ -4,7 +4,7 @@ A key is a tuple of whole numbers (0 to 2^64-1) and texts; tuples sort as their
 encoded bytes do, so a range of keys can be walked.
 """
 
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -39,6 +39,10 @@ class Table(Generic[V]):
 
 class StateReader(Protocol):
     """What a decision may do with state: look at it. Objects it gets are not to be changed."""
+
+    @property
+    def scratch(self) -> "dict[str, Any]":
+        """What one transaction keeps at hand; emptied at its end, never stored."""
 
     def get(self, table: Table[V], key: Key) -> V | None:
         """The value of a key, or None."""
@@ -75,7 +79,7 @@ class StateWriter(StateReader, Protocol):
         """Remove a key; nothing happens where it is not there."""
 
     def set_timer(self, due: int, target: Key) -> None:
-        """Fire `target` at `due` (milliseconds since 1970 UTC); the pair is the timer's identity."""
+        """Fire `target` at `due` (ms since 1970 UTC); the pair is the timer's identity."""
 
     def clear_timer(self, due: int, target: Key) -> None:
         """Take a timer back; nothing happens where it is not there."""
