@@ -1,0 +1,153 @@
+"""What a runner's answer must be before the engine is given it.
+
+The engine writes what an answer holds to the log. What could not be written, or
+could be written and never read again, is turned back here.
+"""
+
+from functools import lru_cache
+
+import msgspec
+
+from duraton_schemas.errors import BadRecordError
+from duraton_schemas.ids import run_slot
+from duraton_schemas.values import STEP_OUTPUT_BYTES_MAX
+from duraton_schemas.wire.frames import Complete, Fail, FrameError, Stale, Step, Suspend
+
+NUMBER_MAX = 2**53
+"""Counts and times beyond it cannot be told apart in JSON."""
+NAME_LENGTH_MAX = 500
+"""Of a step's id, an event's name, an app or a workflow."""
+ERROR_LENGTH_MAX = 256 << 10
+"""Letters of an error's message or traceback that are kept."""
+RUN_LENGTH_MAX = 64
+"""Longer texts are no run ids and are not remembered."""
+KINDS = frozenset({"run", "sleep", "wait", "invoke", "send", "ai"})
+
+Answer = Step | Suspend | Complete | Fail
+
+_OF: dict[type[Answer], str] = {Suspend: "suspend", Complete: "complete", Fail: "fail"}
+_json = msgspec.json.Decoder(msgspec.Raw)
+
+
+def fault_of(answer: Answer) -> str | None:
+    """Why an answer makes no sense, or None where it does.
+
+    Such an answer is a malformed one: it costs its run an invoke (P38).
+    """
+    if type(answer) is Step:
+        return _fault_of_step(answer)
+    if not 0 <= answer.seen < NUMBER_MAX:
+        return f"seen is {answer.seen}"
+    return None
+
+
+def settled(answer: Answer) -> Answer:
+    """The answer as it can be stored.
+
+    A value that is no JSON, or above its limit, becomes the error it is (P43, P58);
+    an error's text is cut to a length that a record can hold.
+    """
+    if type(answer) is Step:
+        if answer.error is not None:
+            _cut(answer.error)
+        elif answer.output is not None:
+            error = _error_of_value(answer.output, f"the output of step {answer.step!r}")
+            if error is not None:
+                return msgspec.structs.replace(answer, output=None, error=error)
+        elif answer.data is not None:
+            error = _error_of_value(answer.data, f"the data of step {answer.step!r}")
+            if error is not None:
+                return msgspec.structs.replace(answer, data=None, error=error)
+    elif type(answer) is Complete:
+        error = _error_of_value(answer.output, "what the handler returned")
+        if error is not None:
+            return Fail(run=answer.run, token=answer.token, error=error, seen=answer.seen)
+    elif type(answer) is Fail:
+        _cut(answer.error)
+    return answer
+
+
+def slot_of_run(run: str) -> int:
+    """The slot written in a run's id, or -1 where the text is none."""
+    return _slot_of_run(run) if len(run) <= RUN_LENGTH_MAX else -1
+
+
+@lru_cache(maxsize=16_384)
+def _slot_of_run(run: str) -> int:
+    try:
+        return run_slot(run)
+    except BadRecordError:
+        return -1
+
+
+def stale_for(answer: Answer) -> Stale:
+    """What tells a runner that an answer does not count."""
+    if isinstance(answer, Step):
+        return Stale(
+            run=answer.run, token=answer.token, step=answer.step, n=answer.n, attempt=answer.attempt
+        )
+    return Stale(run=answer.run, token=answer.token, of=_OF[type(answer)])
+
+
+def _fault_of_step(step: Step) -> str | None:
+    if step.kind not in KINDS:
+        return f"{step.kind!r} is no kind of step"
+    if not step.step or len(step.step) > NAME_LENGTH_MAX:
+        return f"a step's id has 1 to {NAME_LENGTH_MAX} letters"
+    if not (
+        0 <= step.n < NUMBER_MAX and 1 <= step.attempt < NUMBER_MAX and 0 <= step.seen < NUMBER_MAX
+    ):
+        return f"step {step.step!r} counts n={step.n} attempt={step.attempt} seen={step.seen}"
+    for moment in (step.due_ms, step.due_at, step.started_at):
+        if moment is not None and not 0 <= moment < NUMBER_MAX:
+            return f"step {step.step!r} names the time {moment}"
+    spend = step.spend
+    if spend is not None and not (0 <= spend.tokens < NUMBER_MAX and 0 <= spend.cost < NUMBER_MAX):
+        return f"step {step.step!r} spent {spend.tokens} tokens, {spend.cost} micro-dollars"
+    if step.error is not None:
+        return None
+    return _lack_of_step(step)
+
+
+def _lack_of_step(step: Step) -> str | None:
+    """What a step of its kind must carry and does not."""
+    if step.kind in ("run", "ai"):
+        return (
+            None if step.output is not None else f"step {step.step!r} has neither output nor error"
+        )
+    if step.kind == "sleep":
+        if step.due_ms is None and step.due_at is None:
+            return f"sleep {step.step!r} does not say until when"
+        return None
+    name = step.workflow if step.kind == "invoke" else step.event
+    if not name or len(name) > NAME_LENGTH_MAX or len(step.app) > NAME_LENGTH_MAX:
+        return f"{step.kind} {step.step!r} does not say of what"
+    return None
+
+
+def _error_of_value(text: str, what: str) -> FrameError | None:
+    size = len(text) if text.isascii() else len(text.encode())
+    if size > STEP_OUTPUT_BYTES_MAX:
+        return FrameError(
+            message=f"{what} is {size} bytes, the limit is {STEP_OUTPUT_BYTES_MAX}",
+            name="ValueSizeError",
+            code="value-too-large",
+            final=True,
+        )
+    try:
+        _json.decode(text)
+    except msgspec.DecodeError as error:
+        return FrameError(
+            message=f"{what} is no JSON: {error}",
+            name="ValueFormError",
+            code="value-not-json",
+            final=True,
+        )
+    return None
+
+
+def _cut(error: FrameError) -> None:
+    if len(error.message) > ERROR_LENGTH_MAX:
+        error.message = error.message[:ERROR_LENGTH_MAX] + "..."
+    if error.stack is not None and len(error.stack) > ERROR_LENGTH_MAX:
+        error.stack = "..." + error.stack[-ERROR_LENGTH_MAX:]

@@ -1,0 +1,116 @@
+"""What a runner's hello must be, and the registration of its apps."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from duraton_api.runners import connection as closing
+from duraton_api.runners.settings import HubSettings
+from duraton_engine.effects import Reply
+from duraton_schemas.errors import OptionsError
+from duraton_schemas.options import AppOptions, read_app
+from duraton_schemas.wire.frames import PROTOCOL_VERSION, Hello
+from duraton_streams.errors import StreamError
+
+_log = logging.getLogger("duraton.runners")
+
+NAME_LENGTH_MAX = 200
+"""Letters of a runner's name and of a boot id."""
+SERVE_PREFIX = "serve:"
+"""Begins the boot ids of served apps, which no process may take for itself."""
+
+
+class RefusedError(Exception):
+    """A hello that is not let in; inside the gateway only, runners see a close frame.
+
+    Attributes:
+        close_code: The connection is closed with it.
+        code: A stable code.
+    """
+
+    def __init__(self, close_code: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.close_code, self.code = close_code, code
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.close_code, self.code, str(self))
+
+
+class Greeting:
+    """Checks hellos and registers their apps.
+
+    Args:
+        register: Registers an app, given as JSON text.
+        settings: How much one hello may state.
+    """
+
+    def __init__(self, register: Callable[[str], Awaitable[Reply]], settings: HubSettings) -> None:
+        self._register = register
+        self._settings = settings
+
+    def check(self, hello: Hello) -> None:
+        """Refuse what cannot work, before anything is registered.
+
+        Raises:
+            RefusedError: The hello's version, names or numbers.
+        """
+        if hello.version != PROTOCOL_VERSION:
+            raise RefusedError(
+                closing.CLOSE_VERSION,
+                "protocol-version",
+                f"this engine speaks version {PROTOCOL_VERSION}, the runner {hello.version}",
+            )
+        boot_ok = 0 < len(hello.boot) <= NAME_LENGTH_MAX
+        if not boot_ok or hello.boot.startswith(SERVE_PREFIX):
+            raise _refused(f"{hello.boot[:NAME_LENGTH_MAX]!r} is no boot id")
+        if not 0 < len(hello.name) <= NAME_LENGTH_MAX:
+            raise _refused(f"a runner's name has 1 to {NAME_LENGTH_MAX} letters")
+        if hello.capacity < 1:
+            raise _refused("the capacity must be at least 1")
+        if not 0 < len(hello.apps) <= self._settings.apps_max:
+            raise _refused(f"a runner offers 1 to {self._settings.apps_max} apps")
+        if len(hello.tokens) > self._settings.tokens_max:
+            raise _refused(f"more than {self._settings.tokens_max} live invocations")
+
+    async def register(self, hello: Hello) -> frozenset[tuple[str, str]]:
+        """Register all apps of a hello; one that is refused refuses the runner.
+
+        Returns:
+            The (app, workflow) pairs that the runner executes.
+
+        Raises:
+            RefusedError: An app cannot work, or the engine cannot register now.
+        """
+        apps = [self._read(text) for text in hello.apps]
+        if len({app.name for app in apps}) < len(apps):
+            raise _refused("two apps have one name")
+        replies = await asyncio.gather(*(self._ask(text) for text in hello.apps))
+        for app, reply in zip(apps, replies, strict=True):
+            if not reply.ok:
+                raise RefusedError(
+                    closing.CLOSE_REFUSED,
+                    reply.code or "options-refused",
+                    reply.message or f"app {app.name!r} was refused",
+                )
+            for warning in reply.warnings:
+                _log.warning("app %s: %s", app.name, warning)
+        return frozenset((app.name, workflow.name) for app in apps for workflow in app.workflows)
+
+    def _read(self, text: str) -> AppOptions:
+        try:
+            return read_app(text)
+        except OptionsError as error:
+            raise RefusedError(closing.CLOSE_REFUSED, error.code, str(error)) from error
+
+    async def _ask(self, text: str) -> Reply:
+        try:
+            return await self._register(text)
+        except (StreamError, TimeoutError) as error:
+            code = getattr(error, "code", "registration-late")
+            message = str(error) or "the registration was not answered in time"
+            raise RefusedError(closing.CLOSE_LATER, code, message) from error
+
+
+def _refused(message: str) -> RefusedError:
+    return RefusedError(closing.CLOSE_REFUSED, "hello-refused", message)
