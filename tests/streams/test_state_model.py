@@ -2,11 +2,13 @@
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from duraton_streams.state import level, window
 from duraton_streams.state.memory import MemoryStore
 from duraton_streams.state.overlay import CacheSettings, State
+from duraton_streams.state.rocksdb import RocksStore
 from duraton_streams.state.table import Table
 
 
@@ -183,12 +185,40 @@ def run(store, operations, cache):
     return pair
 
 
+@pytest.fixture(params=["as shipped", "tiny"])
+def windows(request, monkeypatch):
+    """Windows as they are, and so small that they run short, are cut and let go all the time."""
+    if request.param == "tiny":
+        monkeypatch.setattr(level, "READ_AHEAD", 1)
+        monkeypatch.setattr(level, "WINDOW_SCAN_MAX", 3)
+        monkeypatch.setattr(level, "WINDOWS_MAX", 3)
+        monkeypatch.setattr(level, "WINDOWS_KEYS_MAX", 6)
+        monkeypatch.setattr(level, "WINDOW_KEYS_MAX", 4)
+        monkeypatch.setattr(window, "WINDOW_KEYS_MAX", 4)
+        monkeypatch.setattr(level, "DUMP_ROWS", 2)
+
+
 caches = st.sampled_from(
     [CacheSettings(), CacheSettings(objects=3), CacheSettings(objects=0, bytes=0)]
 )
 
 
-@settings(max_examples=300, deadline=None)
+fixed = settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@pytest.mark.usefixtures("windows")
+@fixed
 @given(st.lists(operation, max_size=60), caches)
 def test_state_over_memory_behaves_as_a_dictionary(operations, cache):
     run(MemoryStore(), operations, cache)
+
+
+@pytest.mark.usefixtures("windows")
+@settings(fixed, max_examples=40)
+@given(st.lists(operation, max_size=60), caches)
+def test_state_over_rocksdb_behaves_as_a_dictionary(tmp_path_factory, operations, cache):
+    store = RocksStore(tmp_path_factory.mktemp("rocks"))
+    run(store, operations, cache)
+    store.destroy()

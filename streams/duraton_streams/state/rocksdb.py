@@ -1,0 +1,165 @@
+"""A store in RocksDB: one directory a partition.
+
+Its own write-ahead log is off, since the journal is one: after a kill what had not
+left the memory is applied again from the position that stands beside it, and that
+is at most two write buffers of rows. (Measured: RocksDB's log cost 0.6 µs a row and
+15 to 45 µs a batch, synced or not; replaying two buffers takes a second or two.)
+Buffers are written out in the order they were filled, so what is on disk is always
+the state at some batch.
+"""
+
+import re
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    DBCompressionType,
+    Options,
+    Rdict,
+    ReadOptions,
+    WriteBatch,
+    WriteBufferManager,
+    WriteOptions,
+)
+
+from duraton_streams.errors import StateError, StoreInUseError, StoreMismatchError
+from duraton_streams.state.store import SCAN_BYTES_MAX, Row
+
+_LOCKED = re.compile(r"lock hold by|lock file", re.IGNORECASE)
+_FOREIGN = re.compile(r"corruption|invalid argument|not supported", re.IGNORECASE)
+_LOG_BYTES_MAX = 1 << 20
+_LOG_FILES = 2
+
+
+@dataclass(frozen=True)
+class RocksSettings:
+    """How a RocksDB store uses memory and disk.
+
+    Attributes:
+        cache_bytes: Blocks, indexes and filters in memory, for all stores together.
+        buffers_bytes: Write buffers in memory, for all stores together.
+        buffer_bytes: One write buffer, written out when full; a store has up to two.
+        bloom_bits: Bits a key of the filters that spare look-ups of absent keys.
+        open_files: Files that one store keeps open.
+        background_jobs: Threads that write out and compact.
+        wal: Whether RocksDB keeps its own log as well (not synced).
+    """
+
+    cache_bytes: int = 32 << 20
+    buffers_bytes: int = 48 << 20
+    buffer_bytes: int = 8 << 20
+    bloom_bits: int = 10
+    open_files: int = 256
+    background_jobs: int = 2
+    wal: bool = False
+
+
+class RocksMemory:
+    """What the stores of one process share: their cache and the bound on their buffers."""
+
+    def __init__(self, settings: RocksSettings | None = None) -> None:
+        self.settings = settings or RocksSettings()
+        self.cache = Cache(self.settings.cache_bytes)
+        self.buffers = WriteBufferManager(self.settings.buffers_bytes, allow_stall=False)
+
+    def options(self) -> Options:
+        """The options of one store."""
+        settings = self.settings
+        blocks = BlockBasedOptions()
+        blocks.set_block_cache(self.cache)
+        blocks.set_cache_index_and_filter_blocks(True)
+        blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
+        blocks.set_bloom_filter(settings.bloom_bits, False)
+        options = Options(raw_mode=True)
+        options.create_if_missing(True)
+        options.set_block_based_table_factory(blocks)
+        options.set_write_buffer_manager(self.buffers)
+        options.set_write_buffer_size(settings.buffer_bytes)
+        options.set_max_write_buffer_number(2)
+        options.set_compression_type(DBCompressionType.lz4())
+        options.set_max_open_files(settings.open_files)
+        options.set_max_background_jobs(settings.background_jobs)
+        options.set_max_log_file_size(_LOG_BYTES_MAX)
+        options.set_keep_log_file_num(_LOG_FILES)
+        options.set_stats_dump_period_sec(0)
+        return options
+
+
+class RocksStore:
+    """Rows in a RocksDB directory; one owner at a time.
+
+    Args:
+        path: The directory; made where it is not there.
+        memory: What it shares with other stores of this process.
+
+    Raises:
+        StoreInUseError: Another process, or another store of this one, holds it.
+        StoreMismatchError: What is there is damaged or no store of ours.
+        StateError: The directory cannot be used.
+    """
+
+    def __init__(self, path: Path, memory: RocksMemory | None = None) -> None:
+        self.path = path
+        shared = memory or RocksMemory()
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._rows = Rdict(str(path), shared.options())
+        except Exception as error:  # rocksdict raises bare Exceptions, told apart by their text
+            raise _opening_error(path, str(error)) from error
+        self._write = WriteOptions()
+        # the stub shows a property as a method
+        self._write.disable_wal = not shared.settings.wal  # type: ignore[method-assign, assignment]
+        self._closed = False
+
+    def get(self, key: bytes) -> bytes | None:
+        value: bytes | None = self._rows.get(key)
+        return value
+
+    def scan(self, low: bytes, high: bytes, limit: int) -> list[Row]:
+        rows: list[Row] = []
+        if limit <= 0 or low >= high:
+            return rows
+        bounds = ReadOptions()
+        bounds.set_iterate_upper_bound(high)
+        size = 0
+        found = cast("Iterator[Row]", self._rows.items(from_key=low, read_opt=bounds))
+        for row in found:
+            rows.append(row)
+            size += len(row[1])
+            if len(rows) >= limit or size >= SCAN_BYTES_MAX:
+                break
+        return rows
+
+    def write(self, puts: Iterable[Row], deletes: Iterable[bytes]) -> None:
+        batch = WriteBatch(raw_mode=True)
+        put, delete = batch.put, batch.delete
+        for key, value in puts:
+            put(key, value)
+        for key in deletes:
+            delete(key)
+        try:
+            self._rows.write(batch, self._write)
+        except Exception as error:  # as above
+            raise StateError(f"the store {self.path} cannot be written: {error}") from error
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._rows.close()
+
+    def destroy(self) -> None:
+        self.close()
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _opening_error(path: Path, text: str) -> StateError:
+    if _LOCKED.search(text):
+        return StoreInUseError(f"the store {path} is held by another engine")
+    if _FOREIGN.search(text):
+        return StoreMismatchError(f"the store {path} cannot be read: {text}")
+    return StateError(f"the store {path} cannot be opened: {text}")
