@@ -46,7 +46,10 @@ def dump(value: object, *, limit: int = STEP_OUTPUT_BYTES_MAX) -> str:
             cycles, whole numbers beyond 2^53.
         ValueSizeError: Its stored form is above the limit.
     """
-    text = _encoder.encode(_plain(value, 0)).decode()
+    try:
+        text = _encoder.encode(_plain(value, 0)).decode()
+    except UnicodeEncodeError as error:
+        raise ValueFormError("the text holds half a surrogate pair and has no UTF-8") from error
     size = len(text) if text.isascii() else len(text.encode())
     if size > limit:
         raise ValueSizeError(f"the value is {size} bytes, the limit is {limit}")
@@ -63,8 +66,10 @@ def _plain(value: object, depth: int) -> object:
         raise ValueFormError("the value is nested too deeply, or holds itself")
     if isinstance(value, enum.Enum):
         return _plain(value.value, depth + 1)
-    if value is None or value is True or value is False or isinstance(value, str):
+    if value is None or value is True or value is False:
         return value
+    if isinstance(value, str):
+        return str.__str__(value)
     if isinstance(value, int):
         if abs(value) > SAFE_INTEGER_MAX:
             raise ValueFormError(f"the whole number {value} is beyond 2^53; store it as text")
@@ -82,7 +87,7 @@ def _plain(value: object, depth: int) -> object:
 
 def _name(key: object) -> str:
     if isinstance(key, str):
-        return key
+        return str.__str__(key)
     if isinstance(key, bool):
         return "true" if key else "false"
     if isinstance(key, int):

@@ -104,7 +104,7 @@ def _nested(
     kind = _without_none(hint)
     if kind in above:
         raise SchemaError(f"{kind.__name__} holds itself and has no compiled form")
-    named[f"{schema.get('namespace', '')}.{schema['name']}"] = schema
+    named[f"{schema.get('namespace', '')}.{schema['name']}".lstrip(".")] = schema
     declared = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     if set(declared) != {field["name"] for field in schema["fields"]}:
         raise SchemaError(
