@@ -101,6 +101,11 @@ class Room:
             self._refused = False
             self.freed()
 
+    def forget(self, prefix: str) -> None:
+        """Forget the tokens that begin so: a partition's owner begins anew."""
+        for seat in self.seats.values():
+            seat.tokens = {token for token in seat.tokens if not token.startswith(prefix)}
+
     def _index(self) -> None:
         self._offers = {}
         for seat in self.seats.values():

@@ -213,11 +213,19 @@ class Step(Frame, tag="step"):
 
 
 class Suspend(Frame, tag="suspend"):
-    """All that pends is the engine's to wake: the invocation ends."""
+    """All that pends is the engine's to wake, or the run is held: the invocation ends.
+
+    Attributes:
+        run: The run's id.
+        token: The invocation's token.
+        seen: How many results the handler has.
+        held: Whether a `pause` kept steps from beginning, so that there is more to do.
+    """
 
     run: str
     token: str
     seen: int = 0
+    held: bool = False
 
 
 class Complete(Frame, tag="complete"):
@@ -332,6 +340,14 @@ class Cancel(Frame, tag="cancel"):
     epoch: int = 0
 
 
+class Pause(Frame, tag="pause"):
+    """Begin nothing new: let what executes end, send its results, then suspend as held."""
+
+    run: str
+    token: str
+    epoch: int = 0
+
+
 class Stale(Frame, tag="stale"):
     """An answer does not count and is not to be sent again."""
 
@@ -345,7 +361,7 @@ class Stale(Frame, tag="stale"):
 
 
 RunnerFrame = Hello | Ping | Drain | Step | Suspend | Complete | Fail
-EngineFrame = Hello | Ping | Drain | Invoke | Ack | Wake | Cancel | Stale
+EngineFrame = Hello | Ping | Drain | Invoke | Ack | Wake | Pause | Cancel | Stale
 
 _encoder = msgspec.msgpack.Encoder()
 _runner_decoder = msgspec.msgpack.Decoder(list[RunnerFrame])

@@ -6,9 +6,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from duraton_schemas.records.common import Cause, Fact, Record
+from duraton_schemas.records.common import Cause, Fact
 from duraton_schemas.records.messages import Message
-from duraton_streams.logs.base import NewRecord
+from duraton_streams.logs.base import LogRecord, NewRecord
 from duraton_streams.state.table import Key, StateReader, StateWriter
 
 Applier = Callable[[StateWriter, Any], None]
@@ -22,14 +22,12 @@ class Input(NamedTuple):
         value: A decoded `Command`, `Message`, `RegistryEntry` or `Event`; a `Key`
             (the target of a timer that is due, `cause.kind == "timer"`); or a
             call's object (`cause.kind == "call"`).
-        headers: The record's headers, for inputs of the log.
-        raw: The record's bytes, for inputs of the log.
+        record: The record that it came as, for inputs of the log.
     """
 
     cause: Cause
     value: Any
-    headers: Mapping[str, bytes] = {}
-    raw: bytes = b""
+    record: LogRecord | None = None
 
 
 class Transition(Protocol):
@@ -63,11 +61,29 @@ class Transition(Protocol):
     def next_seq(self) -> int:
         """The seq that the next emitted fact will have."""
 
+    @property
+    def registry(self) -> int:
+        """The registry version that this partition has applied."""
+
+    def registry_moved(self, version: int) -> None:
+        """Facts from here on are decided under this version of the registry."""
+
     def emit(self, slot: int, fact: Fact) -> None:
         """Add a fact and apply it at once."""
 
-    def send(self, slot: int, message: Message, *, reply_to: int = -1) -> None:
-        """Tell another slot, in this transaction (P10: order is kept for each pair)."""
+    def send(
+        self, slot: int, message: Message, *, source: int, reply_to: int = -1, logged: bool = False
+    ) -> None:
+        """Tell another slot, in this transaction; order is kept for each pair of partitions.
+
+        Args:
+            slot: Who is told.
+            message: What.
+            source: The slot that tells.
+            reply_to: The slot that an answer goes to.
+            logged: By way of `duraton.messages` even within the partition, where there
+                are several: its place there is what counts (DESIGN 4, waits).
+        """
 
     def publish(self, record: NewRecord) -> None:
         """Write a public record (outcome, registry, dead letter) in this transaction."""
@@ -80,9 +96,6 @@ class Transition(Protocol):
 
     def call_at(self, at: int, call: object) -> None:
         """Offer a call later; it is forgotten if the process ends."""
-
-    def parked(self) -> bool:
-        """Whether this transition records an input whose decision raised."""
 
 
 class Machine(Protocol):
@@ -99,6 +112,13 @@ class Machine(Protocol):
             Calls to be decided about first.
         """
 
+    def decode(self, record: LogRecord) -> object:
+        """What an input record says: a `Command`, `Message`, `RegistryEntry` or `Event`.
+
+        Raises:
+            SchemaError: It says nothing that can be read; it becomes a dead letter.
+        """
+
     def decide(self, tx: Transition, item: Input) -> None:
         """Decide about one input. What it raises undoes the transition."""
 
@@ -109,11 +129,8 @@ class Machine(Protocol):
             Whether a run was quarantined; otherwise the input is parked.
         """
 
-    def may_take(self, state: StateReader, record: Record, headers: Mapping[str, bytes]) -> bool:
-        """Whether an event or command may be decided about now.
-
-        False where the registry version stamped on it has not been applied yet.
-        """
+    def wants_registry(self, record: LogRecord) -> int:
+        """The registry version that must be applied before an event or command is decided about."""
 
 
 class Outlet(Protocol):

@@ -1,0 +1,53 @@
+"""Appliers of the registry: at the project slot, and at every partition."""
+
+from duraton_engine.state import objects, tables
+from duraton_schemas.records import journal as facts
+from duraton_streams.state.table import StateWriter
+
+
+def _slot(fact: facts.Fact) -> int:
+    assert fact.header is not None
+    return fact.header.slot
+
+
+def registry_changed(state: StateWriter, fact: facts.RegistryChanged) -> None:
+    """The project slot keeps each entry's newest version."""
+    slot = _slot(fact)
+    row = objects.RegistryRow(version=fact.version, body=fact.body)
+    state.put(tables.REGISTRY, (slot, fact.kind, fact.key), row)
+    head = objects.RegistryHead(version=fact.version, gates=fact.gates)
+    state.put(tables.REGISTRY_HEAD, (slot,), head)
+
+
+def registration_applied(state: StateWriter, fact: facts.RegistrationApplied) -> None:
+    """Options are state: what is decided from here on follows them."""
+    key = (fact.kind, fact.key)
+    if fact.body is None:
+        state.delete(tables.APPLIED, key)
+    else:
+        row = objects.RegistryRow(version=fact.version, body=fact.body)
+        state.put(tables.APPLIED, key, row)
+
+
+def partition_reported(state: StateWriter, fact: facts.PartitionReported) -> None:
+    """The project slot counts who has applied what."""
+    reported = objects.Reported(version=fact.version)
+    state.put(tables.REPORTED, (_slot(fact), fact.reporter), reported)
+
+
+def shape_requested(state: StateWriter, fact: facts.ShapeRequested) -> None:
+    """Who asked is answered once the shape is ready."""
+    key = (_slot(fact), fact.name, fact.path, fact.run, fact.step, fact.n)
+    waiter = objects.ShapeWaiter(run=fact.run, step=fact.step, n=fact.n)
+    state.put(tables.SHAPE_WAITERS, key, waiter)
+
+
+def shape_answered(state: StateWriter, fact: facts.ShapeAnswered) -> None:
+    """All who asked have been told."""
+    prefix = (_slot(fact), fact.name, fact.path)
+    while True:
+        rows = state.scan(tables.SHAPE_WAITERS, prefix, 1_000)
+        if not rows:
+            return
+        for key, _ in rows:
+            state.delete(tables.SHAPE_WAITERS, key)

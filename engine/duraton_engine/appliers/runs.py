@@ -1,0 +1,216 @@
+"""Appliers of a run's life: created, queued, started, suspended, paused, ended."""
+
+from duraton_engine.state import objects, tables
+from duraton_engine.state.objects import RunInput, RunState
+from duraton_schemas.records import journal as facts
+from duraton_schemas.records.public import Event
+from duraton_schemas.slots import home_slot
+from duraton_streams.state.table import Key, StateWriter
+
+
+def _slot(fact: facts.Fact) -> int:
+    assert fact.header is not None
+    return fact.header.slot
+
+
+def _create(state: StateWriter, slot: int, run: str, made: facts.RunCreated, at: int) -> RunState:
+    events: list[Event] = []
+    origin = state.get(tables.INPUTS, (slot, made.failed_run)) if made.failed_run else None
+    for number, trigger in enumerate(made.triggers):
+        event = trigger.event
+        if event is None:
+            event = origin.events[number] if origin else state.scratch[str(trigger.place)]
+        events.append(event)
+    created = RunState(
+        id=run,
+        app=made.app,
+        workflow=made.workflow,
+        kind=made.kind,
+        created_at=at,
+        ready_at=made.ready_at,
+        sort_at=made.sort_at,
+        bytes=sum(len(event.data) for event in events),
+    )
+    state.put(tables.RUNS, (slot, run), created)
+    given = RunInput(
+        caller=made.caller,
+        events=events,
+        parent=made.parent,
+        parent_step=made.parent_step,
+        parent_n=made.parent_n,
+        parent_attempt=made.parent_attempt,
+        failed_run=made.failed_run,
+        error=made.error,
+    )
+    state.put(tables.INPUTS, (slot, run), given)
+    return created
+
+
+def queue_key(slot: int, run: RunState) -> Key:
+    """A queued run's key in `QUEUE`."""
+    return (slot, run.app, run.workflow, tables.SORT_BIAS + run.sort_at, run.queue)
+
+
+def _enqueue(state: StateWriter, slot: int, run: RunState, seq: int) -> None:
+    """Put a run into its workflow's queue, unless it is paused."""
+    run.status = objects.QUEUED
+    if run.paused:
+        return
+    run.queue = seq
+    state.put(tables.QUEUE, queue_key(slot, run), objects.Queued(run.id))
+    _count_waiting(state, slot, run, 1)
+
+
+def _dequeue(state: StateWriter, slot: int, run: RunState) -> None:
+    if not run.queue:
+        return
+    state.delete(tables.QUEUE, queue_key(slot, run))
+    run.queue = 0
+    _count_waiting(state, slot, run, -1)
+
+
+def _count_waiting(state: StateWriter, slot: int, run: RunState, change: int) -> None:
+    key = (home_slot(run.app, run.workflow), run.app, run.workflow)
+    old = state.get(tables.WAITING, key)
+    count = (old.count if old else 0) + change
+    if count > 0:
+        state.put(tables.WAITING, key, objects.Waiting(count))
+    else:
+        state.delete(tables.WAITING, key)
+
+
+def _stop_retry(state: StateWriter, slot: int, run: RunState) -> None:
+    if run.retry_at is not None:
+        state.clear_timer(run.retry_at, (slot, "run", run.id))
+        run.retry_at = None
+
+
+def _end_token(state: StateWriter, slot: int, run: RunState) -> None:
+    if run.epoch:
+        run.epoch, run.number, run.boot = 0, 0, ""
+        state.delete(tables.LIVE, (slot, run.id))
+
+
+def run_queued(state: StateWriter, fact: facts.RunQueued) -> None:
+    """The run exists and waits for its start."""
+    slot = _slot(fact)
+    run = _create(state, slot, fact.run, fact.created, fact.at)
+    assert fact.header is not None
+    _enqueue(state, slot, run, fact.header.seq)
+
+
+def run_started(state: StateWriter, fact: facts.RunStarted) -> None:
+    """The run executes under a new token."""
+    slot = _slot(fact)
+    if fact.created is not None:
+        run = _create(state, slot, fact.run, fact.created, fact.at)
+    else:
+        run = state.edit(tables.RUNS, (slot, fact.run))
+        _dequeue(state, slot, run)
+        _stop_retry(state, slot, run)
+    if run.started_at is None:
+        run.started_at = fact.at
+    run.status = objects.RUNNING
+    run.epoch, run.number, run.boot = fact.token_epoch, fact.token_number, fact.boot
+    run.attempt = fact.attempt
+    state.put(tables.LIVE, (slot, fact.run), objects.Live(fact.boot, fact.runner))
+
+
+def run_suspended(state: StateWriter, fact: facts.RunSuspended) -> None:
+    """The token ends; the run waits, or queues where something fell due meanwhile."""
+    slot = _slot(fact)
+    run = state.edit(tables.RUNS, (slot, fact.run))
+    run.losses, run.lost_since = 0, None
+    _end_token(state, slot, run)
+    run.status = objects.WAITING
+    if fact.ready:
+        assert fact.header is not None
+        _enqueue(state, slot, run, fact.header.seq)
+
+
+def run_ready(state: StateWriter, fact: facts.RunReady) -> None:
+    """The run queues, in its original order (P19)."""
+    slot = _slot(fact)
+    run = state.edit(tables.RUNS, (slot, fact.run))
+    _stop_retry(state, slot, run)
+    assert fact.header is not None
+    _enqueue(state, slot, run, fact.header.seq)
+
+
+def run_attempt_failed(state: StateWriter, fact: facts.RunAttemptFailed) -> None:
+    """The token ends; the handler is invoked again at its time."""
+    slot = _slot(fact)
+    run = state.edit(tables.RUNS, (slot, fact.run))
+    _end_token(state, slot, run)
+    run.losses, run.lost_since = 0, None
+    run.status = objects.WAITING
+    run.attempt = fact.attempt + 1
+    run.retry_at = fact.retry_at
+    state.set_timer(fact.retry_at, (slot, "run", run.id))
+
+
+def invoke_failed(state: StateWriter, fact: facts.InvokeFailed) -> None:
+    """The token ends; with a time the run is invoked again then, otherwise it waits to be queued."""
+    slot = _slot(fact)
+    run = state.edit(tables.RUNS, (slot, fact.run))
+    _end_token(state, slot, run)
+    run.status = objects.WAITING
+    if fact.counts:
+        run.losses = fact.invoke
+        run.lost_since = run.lost_since or fact.at
+    if fact.retry_at is not None:
+        run.retry_at = fact.retry_at
+        state.set_timer(fact.retry_at, (slot, "run", run.id))
+
+
+def run_paused(state: StateWriter, fact: facts.RunPaused) -> None:
+    """The run begins nothing; what it has in hand goes on."""
+    _pause(state, fact, fact.run, fact.reason)
+
+
+def run_quarantined(state: StateWriter, fact: facts.RunQuarantined) -> None:
+    """The run is set apart with what it has; resuming invokes it again."""
+    run = _pause(state, fact, fact.run, "quarantine")
+    slot = _slot(fact)
+    if run.epoch:
+        _end_token(state, slot, run)
+        run.status = objects.QUEUED
+
+
+def _pause(state: StateWriter, fact: facts.Fact, run_id: str, reason: str) -> RunState:
+    slot = _slot(fact)
+    run = state.edit(tables.RUNS, (slot, run_id))
+    _dequeue(state, slot, run)
+    if reason not in run.paused:
+        run.paused = (*run.paused, reason)
+    return run
+
+
+def run_resumed(state: StateWriter, fact: facts.RunResumed) -> None:
+    """All reasons are taken away; a run that was to start queues again."""
+    slot = _slot(fact)
+    run = state.edit(tables.RUNS, (slot, fact.run))
+    run.paused = ()
+    if run.status == objects.QUEUED:
+        assert fact.header is not None
+        _enqueue(state, slot, run, fact.header.seq)
+
+
+def run_ended(state: StateWriter, fact: facts.RunEnded) -> None:
+    """The run leaves the state with all it held; its onFailure execution begins to exist."""
+    slot = _slot(fact)
+    run = state.edit(tables.RUNS, (slot, fact.run))
+    if fact.failure is not None and fact.failure_run is not None:
+        failure = _create(state, slot, fact.failure_run, fact.failure, fact.at)
+        assert fact.header is not None
+        _enqueue(state, slot, failure, fact.header.seq)
+    _dequeue(state, slot, run)
+    _stop_retry(state, slot, run)
+    _end_token(state, slot, run)
+    for key, step in run.steps.items():
+        if step.due is not None:
+            state.clear_timer(step.due, (slot, "step", run.id, *objects.split_step_key(key)))
+    for number in range(1, run.results + 1):
+        state.delete(tables.OUTPUTS, (slot, run.id, number))
+    state.delete(tables.INPUTS, (slot, run.id))
+    state.delete(tables.RUNS, (slot, run.id))

@@ -1,0 +1,172 @@
+"""Appliers of steps and of the places where runs wait for events."""
+
+from duraton_engine.state import objects, tables
+from duraton_engine.state.objects import RunState, StepState, step_key
+from duraton_schemas.records import journal as facts
+from duraton_schemas.records.common import Spend
+from duraton_streams.state.table import StateWriter
+
+
+def _slot(fact: facts.Fact) -> int:
+    assert fact.header is not None
+    return fact.header.slot
+
+
+def _answered(run: RunState) -> None:
+    """Any well-formed answer gives the three invokes back (P38)."""
+    run.losses, run.lost_since = 0, None
+
+
+def _set(run: RunState, step: str, n: int, new: StepState) -> None:
+    run.steps = {**run.steps, step_key(step, n): new}
+
+
+def _stop_timer(state: StateWriter, slot: int, run: RunState, step: str, n: int) -> None:
+    old = run.steps.get(step_key(step, n))
+    if old is not None and old.due is not None:
+        state.clear_timer(old.due, (slot, "step", run.id, step, n))
+
+
+def _spend(run: RunState, spend: Spend | None) -> None:
+    if spend is None:
+        return
+    old = run.spend or Spend()
+    run.spend = Spend(
+        tokens=old.tokens + spend.tokens,
+        cost=old.cost + spend.cost,
+        unknown=old.unknown or spend.unknown,
+    )
+
+
+def step_called(state: StateWriter, fact: facts.StepCalled) -> None:
+    """The engine brings the step to its end; its timer is armed."""
+    slot = _slot(fact)
+    run = state.edit(tables.RUNS, (slot, fact.run))
+    _answered(run)
+    step = StepState(
+        kind=fact.kind,
+        status=objects.PENDING,
+        attempt=fact.attempt,
+        seen=fact.seen,
+        due=fact.due,
+        retry=fact.retry,
+        event=fact.event,
+        path=fact.path,
+        value=fact.value,
+        app=fact.app,
+        workflow=fact.workflow,
+        data=fact.data,
+    )
+    _set(run, fact.step, fact.n, step)
+    run.bytes += len(fact.data or "")
+    if fact.due is not None:
+        state.set_timer(fact.due, (slot, "step", run.id, fact.step, fact.n))
+
+
+def step_completed(state: StateWriter, fact: facts.StepCompleted) -> None:
+    """The step has its result, for ever."""
+    slot = _slot(fact)
+    run = state.edit(tables.RUNS, (slot, fact.run))
+    _answered(run)
+    _stop_timer(state, slot, run, fact.step, fact.n)
+    done = StepState(
+        kind=fact.kind,
+        status=objects.DONE,
+        attempt=fact.attempt,
+        number=fact.number,
+        seen=fact.seen,
+    )
+    _set(run, fact.step, fact.n, done)
+    run.results = fact.number
+    run.bytes += len(fact.output)
+    _spend(run, fact.spend)
+    output = objects.Output(step_key(fact.step, fact.n), fact.output)
+    state.put(tables.OUTPUTS, (slot, run.id, fact.number), output)
+
+
+def step_failed(state: StateWriter, fact: facts.StepFailed) -> None:
+    """An attempt failed; the next one has its time, or there is none."""
+    slot = _slot(fact)
+    run = state.edit(tables.RUNS, (slot, fact.run))
+    _answered(run)
+    _spend(run, fact.spend)
+    if fact.retry_at is None:
+        return
+    _stop_timer(state, slot, run, fact.step, fact.n)
+    old = run.steps.get(step_key(fact.step, fact.n))
+    step = StepState(
+        kind=fact.kind,
+        status=objects.BACKOFF,
+        attempt=fact.attempt + 1,
+        seen=old.seen if old is not None else fact.seen,
+        due=fact.retry_at,
+        retry=fact.retry,
+        app=old.app if old is not None else None,
+        workflow=old.workflow if old is not None else None,
+        data=old.data if old is not None else None,
+    )
+    _set(run, fact.step, fact.n, step)
+    state.set_timer(fact.retry_at, (slot, "step", run.id, fact.step, fact.n))
+
+
+def step_due(state: StateWriter, fact: facts.StepDue) -> None:
+    """The backoff is over: the runner tries again, or for a child the engine does."""
+    slot = _slot(fact)
+    run = state.edit(tables.RUNS, (slot, fact.run))
+    _stop_timer(state, slot, run, fact.step, fact.n)
+    old = run.steps[step_key(fact.step, fact.n)]
+    status = objects.PENDING if old.kind == "invoke" else objects.DUE
+    new = StepState(
+        kind=old.kind,
+        status=status,
+        attempt=fact.attempt,
+        seen=old.seen,
+        retry=old.retry,
+        app=old.app,
+        workflow=old.workflow,
+        data=old.data,
+    )
+    _set(run, fact.step, fact.n, new)
+
+
+def step_discarded(state: StateWriter, fact: facts.StepDiscarded) -> None:
+    """The answer changes nothing; where the run goes on, its spend still counts."""
+    slot = _slot(fact)
+    if fact.spend is not None and state.get(tables.RUNS, (slot, fact.run)) is not None:
+        _spend(state.edit(tables.RUNS, (slot, fact.run)), fact.spend)
+
+
+def _copy(step: StepState) -> StepState:
+    values = {name: getattr(step, name) for name in step.__struct_fields__}
+    return StepState(**values)
+
+
+def wait_acknowledged(state: StateWriter, fact: facts.WaitAcknowledged) -> None:
+    """One of the two things that make a wait stand is known."""
+    run = state.edit(tables.RUNS, (_slot(fact), fact.run))
+    step = _copy(run.steps[step_key(fact.step, fact.n)])
+    if fact.part == "placed":
+        step.placed = True
+    else:
+        step.ready = True
+    _set(run, fact.step, fact.n, step)
+
+
+def child_known(state: StateWriter, fact: facts.ChildKnown) -> None:
+    """The step's child has its id."""
+    run = state.edit(tables.RUNS, (_slot(fact), fact.run))
+    step = _copy(run.steps[step_key(fact.step, fact.n)])
+    step.child = fact.child
+    _set(run, fact.step, fact.n, step)
+
+
+def wait_stood(state: StateWriter, fact: facts.WaitStood) -> None:
+    """A wait stands at its place."""
+    key = (_slot(fact), fact.name, fact.path, fact.value, fact.run, fact.step, fact.n)
+    state.put(tables.WAITS, key, objects.Wait(fact.run, fact.step, fact.n))
+
+
+def wait_gone(state: StateWriter, fact: facts.WaitGone) -> None:
+    """A wait left its place."""
+    key = (_slot(fact), fact.name, fact.path, fact.value, fact.run, fact.step, fact.n)
+    state.delete(tables.WAITS, key)

@@ -1,0 +1,67 @@
+"""What people do to runs: cancel, pause, resume (P31, P41, P44)."""
+
+from duraton_engine.commands.end_run import CANCELLED, end_run
+from duraton_engine.commands.invocation import hold
+from duraton_engine.commands.start_run import start_or_queue
+from duraton_engine.context import EngineContext
+from duraton_engine.effects import Reply
+from duraton_engine.errors import RUN_NOT_ACTIVE, RUN_NOT_PAUSED
+from duraton_engine.state import objects, tables
+from duraton_engine.state.objects import RunState
+from duraton_schemas.ids import run_slot
+from duraton_schemas.records import commands
+from duraton_schemas.records import journal as facts
+from duraton_schemas.records.common import ErrorInfo
+from duraton_streams.partition.machine import Transition
+
+
+def _find(tx: Transition, command: commands.Command, run_id: str) -> RunState | None:
+    run = tx.state.get(tables.RUNS, (run_slot(run_id), run_id))
+    if run is None or run.kind != "main":
+        message = f"there is no run {run_id} that has not ended"
+        tx.effect(Reply(command.id, ok=False, code=RUN_NOT_ACTIVE, message=message))
+        return None
+    return run
+
+
+def cancel_run(tx: Transition, engine: EngineContext, command: commands.CancelRun) -> None:
+    """End a run as cancelled: at once, whatever it does; no onFailure (P41)."""
+    run = _find(tx, command, command.run)
+    if run is None:
+        return
+    reason = command.reason or "cancelled by a person"
+    error = ErrorInfo(message=reason, name="CancelledError", code="cancelled")
+    end_run(tx, engine, run_slot(run.id), run, CANCELLED, error=error)
+    tx.effect(Reply(command.id, ok=True, run=run.id, status=CANCELLED))
+
+
+def pause_run(tx: Transition, engine: EngineContext, command: commands.PauseRun) -> None:
+    """Let a run begin nothing; what it executes finishes (P44)."""
+    run = _find(tx, command, command.run)
+    if run is None:
+        return
+    if "manual" not in run.paused:
+        paused = facts.RunPaused(run=run.id, reason="manual", caller=command.caller)
+        tx.emit(run_slot(run.id), paused)
+        hold(tx, run)
+    tx.effect(Reply(command.id, ok=True, run=run.id, status="paused"))
+
+
+def resume_run(tx: Transition, engine: EngineContext, command: commands.ResumeRun) -> None:
+    """Take every reason to pause from a run; it goes on where it stands (P31)."""
+    run = _find(tx, command, command.run)
+    if run is None:
+        return
+    if not run.paused:
+        message = f"the run is {run.status}, not paused"
+        tx.effect(Reply(command.id, ok=False, code=RUN_NOT_PAUSED, message=message))
+        return
+    slot = run_slot(run.id)
+    tx.emit(slot, facts.RunResumed(run=run.id, caller=command.caller))
+    now = tx.state.get(tables.RUNS, (slot, run.id))
+    assert now is not None, "a resumed run exists"
+    if now.status == objects.QUEUED:
+        start_or_queue(tx, engine, slot, now, "resume")
+    after = tx.state.get(tables.RUNS, (slot, run.id))
+    assert after is not None, "a resumed run exists"
+    tx.effect(Reply(command.id, ok=True, run=run.id, status=after.status))

@@ -1,0 +1,162 @@
+"""What a runner answers: find its run, refuse what is stale, hand on what counts."""
+
+from duraton_engine.commands import call_step, complete_step
+from duraton_engine.commands.end_run import COMPLETED, FAILED, end_run
+from duraton_engine.commands.invocation import acknowledge
+from duraton_engine.commands.lose_invoke import lose_invoke
+from duraton_engine.commands.start_run import release, start_or_queue
+from duraton_engine.context import EngineContext
+from duraton_engine.calls import Answered
+from duraton_engine.effects import ToRunner
+from duraton_engine.retry import next_attempt_at
+from duraton_engine.state import objects, tables
+from duraton_engine.state.objects import RunState, step_key
+from duraton_schemas.ids import run_slot
+from duraton_schemas.options import Retry
+from duraton_schemas.records import journal as facts
+from duraton_schemas.records.common import ErrorInfo, Spend
+from duraton_schemas.wire.frames import Complete, Fail, FrameError, FrameSpend, Stale, Step, Suspend
+from duraton_streams.partition.machine import Transition
+
+ENGINE_KINDS = frozenset(("sleep", "wait", "invoke"))
+"""Steps that the engine brings to their end."""
+
+_OF = {Step: "step", Suspend: "suspend", Complete: "complete", Fail: "fail"}
+
+
+def answered(tx: Transition, engine: EngineContext, call: Answered) -> None:
+    """Decide about one frame of a runner."""
+    frame = call.frame
+    slot = run_slot(frame.run)
+    run = tx.state.get(tables.RUNS, (slot, frame.run))
+    if run is None or not run.epoch or str(run.token(tx.partition)) != frame.token:
+        _stale(tx, slot, run, call)
+        return
+    if isinstance(frame, Step):
+        _step(tx, engine, slot, run, call.boot, frame)
+    elif isinstance(frame, Suspend):
+        _suspend(tx, engine, slot, run, call.boot, frame)
+    elif isinstance(frame, Complete):
+        acknowledge(tx, run, call.boot, frame.token, of="complete")
+        end_run(tx, engine, slot, run, COMPLETED, output=frame.output, tell=False)
+    else:
+        _fail(tx, engine, slot, run, call.boot, frame)
+
+
+def _stale(tx: Transition, slot: int, run: RunState | None, call: Answered) -> None:
+    frame = call.frame
+    of = _OF[type(frame)]
+    stale = Stale(run=frame.run, token=frame.token, of=of, epoch=tx.epoch)
+    if isinstance(frame, Step):
+        stale.step, stale.n, stale.attempt = frame.step, frame.n, frame.attempt
+        known = run is not None and step_key(frame.step, frame.n) in run.steps
+        did_work = frame.output is not None or frame.error is not None
+        if did_work and not known:
+            discarded = facts.StepDiscarded(
+                run=frame.run,
+                step=frame.step,
+                n=frame.n,
+                attempt=frame.attempt,
+                token=frame.token,
+                reason="stale token" if run is not None else "the run has ended",
+                spend=spend_of(frame.spend),
+            )
+            tx.emit(slot, discarded)
+    tx.effect(ToRunner(call.boot, stale))
+
+
+def spend_of(spend: FrameSpend | None) -> Spend | None:
+    """A frame's usage as it is stored."""
+    if spend is None:
+        return None
+    return Spend(tokens=spend.tokens, cost=spend.cost, unknown=spend.unknown)
+
+
+def error_of(error: FrameError) -> ErrorInfo:
+    """A frame's error as it is stored."""
+    return ErrorInfo(
+        message=error.message,
+        name=error.name,
+        stack=error.stack,
+        code=error.code,
+        final=error.final,
+        note=error.note,
+    )
+
+
+def _step(
+    tx: Transition, engine: EngineContext, slot: int, run: RunState, boot: str, frame: Step
+) -> None:
+    old = run.steps.get(step_key(frame.step, frame.n))
+    if old is not None and _known(tx, run, boot, frame, old):
+        return
+    if old is None and len(run.steps) >= engine.settings.steps_max:
+        error = FrameError(
+            message=f"the run has {engine.settings.steps_max} steps, which is the most",
+            name="StepsTooManyError",
+            code="steps-too-many",
+            final=True,
+        )
+        complete_step.fail(tx, engine, slot, run, boot, frame, error)
+    elif frame.kind in ENGINE_KINDS:
+        call_step.call(tx, engine, slot, run, boot, frame)
+    elif frame.kind == "send":
+        complete_step.send_event(tx, engine, slot, run, boot, frame)
+    elif frame.error is not None:
+        complete_step.fail(tx, engine, slot, run, boot, frame, frame.error)
+    else:
+        complete_step.complete(tx, engine, slot, run, boot, frame)
+
+
+def _known(
+    tx: Transition, run: RunState, boot: str, frame: Step, old: objects.StepState
+) -> bool:
+    """Answer what was sent before and is recorded; acks are idempotent (DESIGN 8)."""
+    ack = {"step": frame.step, "n": frame.n, "attempt": frame.attempt}
+    if old.status == objects.DONE:
+        acknowledge(tx, run, boot, frame.token, number=old.number, **ack)  # type: ignore[arg-type]  # the dict holds texts and numbers as the parameters want them
+        return True
+    if frame.kind in ENGINE_KINDS:
+        acknowledge(tx, run, boot, frame.token, **ack)  # type: ignore[arg-type]  # as above
+        return True
+    if frame.attempt < old.attempt:
+        acknowledge(tx, run, boot, frame.token, retry_at=old.due or tx.now, **ack)  # type: ignore[arg-type]  # as above
+        return True
+    return False
+
+
+def _suspend(
+    tx: Transition, engine: EngineContext, slot: int, run: RunState, boot: str, frame: Suspend
+) -> None:
+    """The handler waits for what the engine brings; its places are free from here on."""
+    due = any(step.status == objects.DUE for step in run.steps.values())
+    waits = any(step.status in (objects.BACKOFF, objects.PENDING) for step in run.steps.values())
+    ready = due or frame.held or run.results > frame.seen
+    acknowledge(tx, run, boot, frame.token, of="suspend")
+    if not ready and not waits:
+        lose_invoke(tx, engine, slot, run, "the runner answered nothing", counts=True)
+        return
+    release(tx, engine, run)
+    tx.emit(slot, facts.RunSuspended(run=run.id, seen=frame.seen, ready=ready))
+    if ready:
+        again = tx.state.get(tables.RUNS, (slot, run.id))
+        assert again is not None, "a suspended run exists"
+        start_or_queue(tx, engine, slot, again, "suspend")
+
+
+def _fail(
+    tx: Transition, engine: EngineContext, slot: int, run: RunState, boot: str, frame: Fail
+) -> None:
+    """The handler's own code threw: one more step, with the workflow's policy (P37)."""
+    options = engine.registrations.workflow(run.app, run.workflow)
+    policy = options.retry if options is not None else Retry()
+    retry_at = next_attempt_at(policy, run.attempt, frame.error, tx.now)
+    acknowledge(tx, run, boot, frame.token, of="fail", retry_at=retry_at)
+    if retry_at is None:
+        end_run(tx, engine, slot, run, FAILED, error=error_of(frame.error), tell=False)
+        return
+    release(tx, engine, run)
+    failed = facts.RunAttemptFailed(
+        run=run.id, attempt=run.attempt, error=error_of(frame.error), retry_at=retry_at
+    )
+    tx.emit(slot, failed)

@@ -1,0 +1,222 @@
+"""A step's code has ended: its result is recorded once, or its failure and what follows."""
+
+from duraton_engine.commands.end_run import FAILED, end_run
+from duraton_engine.commands.invocation import acknowledge, wake
+from duraton_engine.commands.record_event import record_event
+from duraton_engine.commands.start_run import start_or_queue
+from duraton_engine.context import EngineContext
+from duraton_engine.errors import RUN_STATE_TOO_LARGE
+from duraton_engine.retry import next_attempt_at, read_policy
+from duraton_engine.state import objects, tables
+from duraton_engine.state.objects import RunState, StepState, step_key
+from duraton_schemas.options import Retry
+from duraton_schemas.records import journal as facts
+from duraton_schemas.records.common import Caller, ErrorInfo, Place, Spend
+from duraton_schemas.records.public import Event
+from duraton_schemas.wire.frames import FrameError, FrameSpend, Step, WakeItem
+from duraton_streams.logs.base import JOURNAL
+from duraton_streams.partition.machine import Transition
+
+
+def complete(
+    tx: Transition, engine: EngineContext, slot: int, run: RunState, boot: str, frame: Step
+) -> None:
+    """The step succeeded."""
+    output = frame.output if frame.output is not None else "null"
+    if run.bytes + len(output) > engine.settings.run_bytes_max:
+        fail(tx, engine, slot, run, boot, frame, _too_large(engine))
+        return
+    number = run.results + 1
+    old = run.steps.get(step_key(frame.step, frame.n))
+    completed = facts.StepCompleted(
+        run=run.id,
+        step=frame.step,
+        n=frame.n,
+        kind=frame.kind,
+        attempt=frame.attempt,
+        number=number,
+        seen=old.seen if old is not None else frame.seen,
+        output=output,
+        started_at=frame.started_at,
+        spend=_spend(frame.spend),
+    )
+    tx.emit(slot, completed)
+    _acknowledge(tx, slot, run, boot, frame, number=number)
+
+
+def _acknowledge(
+    tx: Transition,
+    slot: int,
+    run: RunState,
+    boot: str,
+    frame: Step,
+    *,
+    number: int = 0,
+    output: str | None = None,
+    retry_at: int | None = None,
+) -> None:
+    now = tx.state.get(tables.RUNS, (slot, run.id))
+    assert now is not None, "the run goes on"
+    acknowledge(
+        tx,
+        now,
+        boot,
+        frame.token,
+        step=frame.step,
+        n=frame.n,
+        attempt=frame.attempt,
+        number=number,
+        output=output,
+        retry_at=retry_at,
+    )
+
+
+def _spend(spend: FrameSpend | None) -> Spend | None:
+    if spend is None:
+        return None
+    return Spend(tokens=spend.tokens, cost=spend.cost, unknown=spend.unknown)
+
+
+def _too_large(engine: EngineContext) -> FrameError:
+    return FrameError(
+        message=f"the run would hold more than {engine.settings.run_bytes_max} bytes",
+        name="RunStateTooLargeError",
+        code=RUN_STATE_TOO_LARGE,
+        final=True,
+    )
+
+
+def policy_of(engine: EngineContext, run: RunState, own: str | None) -> Retry:
+    """The step's own policy, or the workflow's newest (P20, P34)."""
+    if own is not None:
+        return read_policy(own)
+    options = engine.registrations.workflow(run.app, run.workflow)
+    return options.retry if options is not None else Retry()
+
+
+def fail(
+    tx: Transition,
+    engine: EngineContext,
+    slot: int,
+    run: RunState,
+    boot: str,
+    frame: Step,
+    error: FrameError,
+) -> None:
+    """An attempt failed: its next one has its time, or the run fails."""
+    policy = policy_of(engine, run, frame.retry)
+    retry_at = next_attempt_at(policy, frame.attempt, error, tx.now)
+    info = ErrorInfo(
+        message=error.message,
+        name=error.name,
+        stack=error.stack,
+        code=error.code,
+        final=error.final,
+        note=error.note,
+    )
+    failed = facts.StepFailed(
+        run=run.id,
+        step=frame.step,
+        n=frame.n,
+        kind=frame.kind,
+        attempt=frame.attempt,
+        seen=frame.seen,
+        error=info,
+        retry_at=retry_at,
+        retry=frame.retry,
+        started_at=frame.started_at,
+        spend=_spend(frame.spend),
+    )
+    tx.emit(slot, failed)
+    if retry_at is not None:
+        _acknowledge(tx, slot, run, boot, frame, retry_at=retry_at)
+        return
+    now = tx.state.get(tables.RUNS, (slot, run.id))
+    assert now is not None, "the run has not ended yet"
+    end_run(tx, engine, slot, now, FAILED, error=info)
+
+
+def send_event(
+    tx: Transition, engine: EngineContext, slot: int, run: RunState, boot: str, frame: Step
+) -> None:
+    """`ctx.step.send_event`: the event is a fact of this transaction (DESIGN 3)."""
+    number = run.results + 1
+    event_id = f"{run.id}/{frame.step}/{frame.n}"
+    output = f'{{"id":"{_escaped(event_id)}"}}'
+    completed = facts.StepCompleted(
+        run=run.id,
+        step=frame.step,
+        n=frame.n,
+        kind="send",
+        attempt=frame.attempt,
+        number=number,
+        seen=frame.seen,
+        output=output,
+        started_at=frame.started_at,
+    )
+    tx.emit(slot, completed)
+    _acknowledge(tx, slot, run, boot, frame, number=number, output=output)
+    given = tx.state.get(tables.INPUTS, (slot, run.id))
+    assert given is not None, "an unended run has its input"
+    event = Event(
+        id=event_id,
+        name=frame.event or "",
+        data=frame.data or "{}",
+        ts=tx.now,
+        caller=Caller(kind="run", id=run.id, root=given.caller.root),
+    )
+    place = Place(topic=JOURNAL, partition=tx.partition, offset=tx.next_seq)
+    record_event(tx, engine, slot, event, place, "", held=False, run=run.id)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def bring_result(
+    tx: Transition,
+    engine: EngineContext,
+    slot: int,
+    run: RunState,
+    step: str,
+    n: int,
+    old: StepState,
+    output: str,
+) -> None:
+    """The engine brings a step to its end: the live handler is woken, or the run goes on.
+
+    Args:
+        tx: The transition.
+        engine: The engine's context.
+        slot: The run's slot.
+        run: The run.
+        step: The step's id.
+        n: Which use of that id.
+        old: The pending step.
+        output: What the handler sees, as JSON text.
+    """
+    number = run.results + 1
+    completed = facts.StepCompleted(
+        run=run.id,
+        step=step,
+        n=n,
+        kind=old.kind,
+        attempt=old.attempt,
+        number=number,
+        seen=old.seen,
+        output=output,
+    )
+    tx.emit(slot, completed)
+    go_on(tx, engine, slot, run.id, WakeItem(step=step, n=n, number=number, output=output))
+
+
+def go_on(
+    tx: Transition, engine: EngineContext, slot: int, run_id: str, item: WakeItem
+) -> None:
+    """Wake a live handler, or let a run that waits go on."""
+    run = tx.state.get(tables.RUNS, (slot, run_id))
+    assert run is not None, "the run goes on"
+    if run.status == objects.RUNNING:
+        wake(tx, run, item)
+    elif run.status == objects.WAITING and run.retry_at is None:
+        start_or_queue(tx, engine, slot, run, "step")

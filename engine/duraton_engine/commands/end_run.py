@@ -1,0 +1,139 @@
+"""End a run: its outcome, what it waited for, who waits for it, its onFailure."""
+
+from duraton_engine.commands.invocation import stop
+from duraton_engine.commands.record_event import wait_slot
+from duraton_engine.commands.start_run import release, start_or_queue
+from duraton_engine.context import EngineContext
+from duraton_engine.outcomes import outcome_record
+from duraton_engine.state import objects, tables
+from duraton_engine.state.objects import RunInput, RunState, split_step_key
+from duraton_schemas.ids import run_id, run_slot
+from duraton_schemas.records import journal as facts
+from duraton_schemas.records import messages
+from duraton_schemas.records.common import Caller, ErrorInfo, Place
+from duraton_schemas.slots import home_slot
+from duraton_streams.logs.base import JOURNAL
+from duraton_streams.partition.machine import Transition
+
+COMPLETED, FAILED, CANCELLED = "completed", "failed", "cancelled"
+
+
+def end_run(
+    tx: Transition,
+    engine: EngineContext,
+    slot: int,
+    run: RunState,
+    status: str,
+    *,
+    output: str | None = None,
+    error: ErrorInfo | None = None,
+    tell: bool = True,
+) -> None:
+    """End a run.
+
+    Args:
+        tx: The transition.
+        engine: The engine's context.
+        slot: The run's slot.
+        run: The run.
+        status: `completed`, `failed` or `cancelled`.
+        output: What its handler returned, as JSON text.
+        error: Why it failed or was cancelled.
+        tell: Whether its runner is to be told to stop.
+    """
+    given = tx.state.get(tables.INPUTS, (slot, run.id))
+    assert given is not None, "an unended run has its input"
+    if tell:
+        stop(tx, run, status)
+    release(tx, engine, run)
+    _leave_waits(tx, slot, run, cancel_children=status == CANCELLED)
+    if run.kind == "main":
+        tx.publish(outcome_record(tx, run, given, status, output, error))
+    ended = facts.RunEnded(run=run.id, status=status, output=output, error=error)
+    options = engine.registrations.workflow(run.app, run.workflow)
+    handles = options is not None and options.on_failure and run.kind == "main"
+    if status == FAILED and handles:
+        assert error is not None, "a failed run has its error"
+        origin = f"failure:{run.id}"
+        ended.failure_run = run_id(slot, origin, run.app, run.workflow)
+        ended.failure = _failure(tx, run, given, origin, error)
+    tx.emit(slot, ended)
+    _answer_parent(tx, slot, run, given, ended)
+    if ended.failure_run is not None:
+        failure = tx.state.get(tables.RUNS, (slot, ended.failure_run))
+        assert failure is not None, "the fact created it"
+        start_or_queue(tx, engine, slot, failure, "failure")
+
+
+def _failure(
+    tx: Transition, run: RunState, given: RunInput, origin: str, error: ErrorInfo
+) -> facts.RunCreated:
+    # The events stand in the journal already; the applier takes them from the failed run.
+    place = Place(topic=JOURNAL, partition=tx.partition, offset=tx.next_seq)
+    triggers = [facts.Trigger(event_id=event.id, place=place) for event in given.events]
+    caller = given.caller
+    return facts.RunCreated(
+        app=run.app,
+        workflow=run.workflow,
+        kind="onFailure",
+        origin=origin,
+        triggers=triggers,
+        caller=Caller(kind="run", id=run.id, root=caller.root),
+        ready_at=tx.now,
+        sort_at=tx.now,
+        failed_run=run.id,
+        error=error,
+    )
+
+
+def _leave_waits(tx: Transition, slot: int, run: RunState, *, cancel_children: bool) -> None:
+    for key, step in run.steps.items():
+        if step.status == objects.DONE:
+            continue
+        name, n = split_step_key(key)
+        if step.kind == "wait":
+            leave_wait(tx, slot, run.id, name, n, step)
+        elif step.kind == "invoke" and cancel_children and step.workflow is not None:
+            child = step.child or run_id(
+                home_slot(step.app or run.app, step.workflow),
+                child_origin(run.id, name, n, step.attempt),
+                step.app or run.app,
+                step.workflow,
+            )
+            message = messages.ChildCancelled(child=child, parent=run.id)
+            tx.send(run_slot(child), message, source=slot)
+
+
+def leave_wait(
+    tx: Transition, slot: int, run: str, name: str, n: int, step: objects.StepState
+) -> None:
+    """Tell a wait's place that its run no longer waits."""
+    assert step.event is not None, "a wait names its event"
+    message = messages.WaitEnded(
+        run=run, step=name, n=n, name=step.event, path=step.path, value=step.value
+    )
+    target = wait_slot(step.event, step.path, step.value)
+    tx.send(target, message, source=slot, logged=True)
+
+
+def child_origin(run: str, step: str, n: int, attempt: int) -> str:
+    """What a child's id is made from (DESIGN 4, run id)."""
+    return f"invoke:{run}/{step}/{n}/{attempt}"
+
+
+def _answer_parent(
+    tx: Transition, slot: int, run: RunState, given: RunInput, ended: facts.RunEnded
+) -> None:
+    if given.parent is None or given.parent_step is None or run.kind != "main":
+        return
+    message = messages.ChildEnded(
+        parent=given.parent,
+        step=given.parent_step,
+        n=given.parent_n,
+        attempt=given.parent_attempt,
+        child=run.id,
+        status=ended.status,
+        output=ended.output,
+        error=ended.error,
+    )
+    tx.send(run_slot(given.parent), message, source=slot)

@@ -1,0 +1,49 @@
+"""A timer was due: a sleep ends, a wait times out, a backoff is over, an invoke is due."""
+
+from duraton_engine.commands.complete_step import bring_result, go_on
+from duraton_engine.commands.end_run import leave_wait
+from duraton_engine.commands.fire_cron import fire_cron
+from duraton_engine.commands.invoke_child import ask_again
+from duraton_engine.commands.start_run import start_or_queue
+from duraton_engine.context import EngineContext
+from duraton_engine.state import objects, tables
+from duraton_engine.state.objects import step_key
+from duraton_schemas.records import journal as facts
+from duraton_schemas.wire.frames import WakeItem
+from duraton_streams.partition.machine import Transition
+from duraton_streams.state.table import Key
+
+
+def fire_timer(tx: Transition, engine: EngineContext, target: Key) -> None:
+    """Decide about a due timer by what its target names."""
+    slot, kind = int(target[0]), target[1]
+    if kind == "step":
+        _step(tx, engine, slot, str(target[2]), str(target[3]), int(target[4]))
+    elif kind == "run":
+        run = tx.state.get(tables.RUNS, (slot, str(target[2])))
+        assert run is not None, "a run that ended took its timers along"
+        start_or_queue(tx, engine, slot, run, "retry" if not run.losses else "invoke")
+    elif kind == "cron":
+        fire_cron(tx, engine, slot, str(target[2]), str(target[3]))
+    elif kind == "dedupe":
+        tx.emit(slot, facts.DedupeExpired(dedupe_ids=[str(target[2])]))
+    else:
+        raise AssertionError(f"a timer for {kind!r}")
+
+
+def _step(
+    tx: Transition, engine: EngineContext, slot: int, run_id: str, step: str, n: int
+) -> None:
+    run = tx.state.get(tables.RUNS, (slot, run_id))
+    assert run is not None, "a run that ended took its timers along"
+    old = run.steps[step_key(step, n)]
+    if old.status == objects.BACKOFF:
+        if old.kind == "invoke":
+            ask_again(tx, slot, run, step, n, old)
+            return
+        tx.emit(slot, facts.StepDue(run=run_id, step=step, n=n, attempt=old.attempt))
+        go_on(tx, engine, slot, run_id, WakeItem(step=step, n=n, attempt=old.attempt))
+        return
+    if old.kind == "wait":
+        leave_wait(tx, slot, run_id, step, n, old)
+    bring_result(tx, engine, slot, run, step, n, old, "null")

@@ -1,0 +1,159 @@
+"""The frames that tell a runner about a run."""
+
+from duraton_engine.effects import ToRunner
+from duraton_engine.state import objects, tables
+from duraton_engine.state.objects import RunInput, RunState, split_step_key
+from duraton_schemas.records.common import ErrorInfo, Spend
+from duraton_schemas.wire.frames import (
+    Ack,
+    Cancel,
+    FrameError,
+    FrameEvent,
+    FrameSpend,
+    Invoke,
+    Pause,
+    StepMemo,
+    Wake,
+    WakeItem,
+)
+from duraton_streams.partition.machine import Transition
+from duraton_streams.state.table import StateReader
+
+
+def frame_error(error: ErrorInfo) -> FrameError:
+    """A stored error as a frame carries it."""
+    return FrameError(
+        message=error.message,
+        name=error.name,
+        stack=error.stack,
+        code=error.code,
+        final=error.final,
+        note=error.note,
+    )
+
+
+def frame_spend(spend: Spend | None) -> FrameSpend | None:
+    """A run's committed spend as a frame carries it."""
+    if spend is None:
+        return None
+    return FrameSpend(tokens=spend.tokens, cost=spend.cost, unknown=spend.unknown)
+
+
+def invoke_frame(tx: Transition, slot: int, run: RunState, given: RunInput) -> Invoke:
+    """All that a runner needs to execute a run from its beginning."""
+    events = [
+        FrameEvent(
+            id=event.id,
+            name=event.name,
+            data=event.data,
+            ts=event.ts,
+            dedupe_id=event.dedupe_id,
+            subject=event.subject,
+        )
+        for event in given.events
+    ]
+    return Invoke(
+        run=run.id,
+        token=str(run.token(tx.partition)),
+        epoch=tx.epoch,
+        app=run.app,
+        workflow=run.workflow,
+        kind=run.kind,
+        attempt=run.attempt,
+        events=events,
+        error=frame_error(given.error) if given.error is not None else None,
+        failed_run=given.failed_run,
+        steps=_memos(tx.state, slot, run) if run.steps else [],
+        results=run.results,
+        spend=frame_spend(run.spend),
+        started_at=run.started_at or tx.now,
+        root=given.caller.root,
+    )
+
+
+def _memos(state: StateReader, slot: int, run: RunState) -> list[StepMemo]:
+    memos: list[StepMemo] = []
+    for number in range(1, run.results + 1):
+        output = state.get(tables.OUTPUTS, (slot, run.id, number))
+        assert output is not None, "a result has its output"
+        step = run.steps[output.step]
+        name, n = split_step_key(output.step)
+        memos.append(
+            StepMemo(
+                step=name,
+                n=n,
+                kind=step.kind,
+                number=number,
+                seen=step.seen,
+                attempt=step.attempt,
+                output=output.text,
+            )
+        )
+    for key, step in run.steps.items():
+        if step.status == objects.DONE:
+            continue
+        name, n = split_step_key(key)
+        status = "due" if step.status == objects.DUE else "pending"
+        memos.append(
+            StepMemo(
+                step=name,
+                n=n,
+                kind=step.kind,
+                status=status,
+                seen=step.seen,
+                attempt=step.attempt,
+            )
+        )
+    return memos
+
+
+def acknowledge(
+    tx: Transition,
+    run: RunState,
+    boot: str,
+    token: str,
+    *,
+    of: str = "step",
+    step: str = "",
+    n: int = 0,
+    attempt: int = 1,
+    number: int = 0,
+    output: str | None = None,
+    retry_at: int | None = None,
+) -> None:
+    """Tell the runner that an answer is committed."""
+    frame = Ack(
+        run=run.id,
+        token=token,
+        of=of,
+        step=step,
+        n=n,
+        attempt=attempt,
+        number=number,
+        output=output,
+        retry_at=retry_at,
+        epoch=tx.epoch,
+        spend=frame_spend(run.spend),
+    )
+    tx.effect(ToRunner(boot, frame))
+
+
+def wake(tx: Transition, run: RunState, item: WakeItem) -> None:
+    """Bring a live handler what it waited for."""
+    frame = Wake(run=run.id, token=str(run.token(tx.partition)), items=[item], epoch=tx.epoch)
+    tx.effect(ToRunner(run.boot, frame))
+
+
+def stop(tx: Transition, run: RunState, reason: str) -> None:
+    """Tell the runner that the invocation ended on this side."""
+    if run.epoch:
+        token = str(run.token(tx.partition))
+        frame = Cancel(run=run.id, token=token, reason=reason, epoch=tx.epoch)
+        tx.effect(ToRunner(run.boot, frame))
+
+
+def hold(tx: Transition, run: RunState) -> None:
+    """Tell the runner to begin nothing new and to suspend once what executes has ended."""
+    if run.epoch:
+        token = str(run.token(tx.partition))
+        tx.effect(ToRunner(run.boot, Pause(run=run.id, token=token, epoch=tx.epoch)))

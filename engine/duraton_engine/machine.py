@@ -1,0 +1,212 @@
+"""The engine as a partition's processor sees it: one table from inputs to commands."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from duraton_engine.appliers import APPLIERS
+from duraton_engine.calls import Answered, InvokeMissed, RoomFreed, RunnerLost, RunnerSettled
+from duraton_engine.commands import (
+    act_on_run,
+    answer,
+    fire_timer,
+    invoke_child,
+    lose_invoke,
+    offer_event,
+    record_event,
+    register_app,
+    wait_for_event,
+)
+from duraton_engine.commands.invocation import stop
+from duraton_engine.commands.start_run import release
+from duraton_engine.context import EngineContext
+from duraton_engine.decoding import POST_HEADER, decode_input, header, wanted_registry
+from duraton_engine.effects import Reply
+from duraton_engine.room import Room
+from duraton_engine.settings import Settings
+from duraton_engine.state import tables
+from duraton_schemas.codec import Codec
+from duraton_schemas.errors import BadRecordError
+from duraton_schemas.ids import run_slot
+from duraton_schemas.records import commands, messages
+from duraton_schemas.records import journal as facts
+from duraton_schemas.records.common import ErrorInfo, Fact, Place
+from duraton_schemas.records.public import Event, RegistryEntry
+from duraton_streams.logs.base import LogRecord
+from duraton_streams.partition.machine import Applier, Input, Transition
+from duraton_streams.partition.transition import first_slot
+from duraton_streams.state.table import StateReader
+
+_SERVED = "serve:"
+"""Boots of served apps begin so; they have no process that could come back."""
+_SCAN = 1_000
+
+
+class SilenceOver(msgspec.Struct, frozen=True):
+    """The owner has waited for a runner of the time before it."""
+
+    boot: str
+
+
+_COMMANDS: Mapping[type, Callable[[Transition, EngineContext, Any], None]] = {
+    commands.RegisterApp: register_app.register_app,
+    commands.CancelRun: act_on_run.cancel_run,
+    commands.PauseRun: act_on_run.pause_run,
+    commands.ResumeRun: act_on_run.resume_run,
+    RegistryEntry: register_app.apply_entry,
+    Answered: answer.answered,
+    InvokeMissed: lose_invoke.invoke_missed,
+    RunnerLost: lose_invoke.runner_lost,
+    RunnerSettled: lose_invoke.runner_settled,
+}
+
+_MESSAGES: Mapping[type, Callable[[Transition, EngineContext, int, Any], None]] = {
+    messages.EventOffered: offer_event.offer_event,
+    messages.DedupeAsked: record_event.dedupe_asked,
+    messages.DedupeAnswered: record_event.dedupe_answered,
+    messages.ChildAsked: invoke_child.child_asked,
+    messages.ChildStarted: invoke_child.child_started,
+    messages.ChildEnded: invoke_child.child_ended,
+    messages.ChildCancelled: invoke_child.child_cancelled,
+    messages.WaitAsked: wait_for_event.wait_asked,
+    messages.WaitPlaced: wait_for_event.wait_placed,
+    messages.WaitEnded: wait_for_event.wait_ended,
+    messages.EventPassed: wait_for_event.event_passed,
+    messages.WaitMatched: wait_for_event.wait_matched,
+    messages.ShapeAsked: register_app.shape_asked,
+    messages.ShapeReady: wait_for_event.shape_ready,
+    messages.RegistryReported: register_app.registry_reported,
+}
+
+_RUN_OF: Mapping[type, Callable[[Any], str]] = {
+    Answered: lambda call: str(call.frame.run),
+    InvokeMissed: lambda call: str(call.run),
+    commands.CancelRun: lambda command: str(command.run),
+    commands.PauseRun: lambda command: str(command.run),
+    commands.ResumeRun: lambda command: str(command.run),
+    messages.ChildStarted: lambda message: str(message.parent),
+    messages.ChildEnded: lambda message: str(message.parent),
+    messages.ChildCancelled: lambda message: str(message.child),
+    messages.WaitPlaced: lambda message: str(message.run),
+    messages.WaitMatched: lambda message: str(message.run),
+    messages.ShapeReady: lambda message: str(message.run),
+}
+"""The run that an input is about, so that a decision that raises sets that run apart."""
+
+
+class EngineMachine:
+    """Decides for one partition.
+
+    Args:
+        partition: The partition.
+        room: The node's runners.
+        settings: Limits and delays.
+        codec: Decodes inputs.
+    """
+
+    def __init__(
+        self,
+        partition: int,
+        room: Room,
+        settings: Settings | None = None,
+        codec: Codec | None = None,
+    ) -> None:
+        self._partition = partition
+        self.engine = EngineContext(settings or Settings(), room)
+        self._codec = codec or Codec()
+
+    @property
+    def appliers(self) -> Mapping[type[Fact], Applier]:
+        return APPLIERS
+
+    def started(self, state: StateReader, now: int) -> Sequence[object]:
+        engine = self.engine
+        engine.unsettled.clear()
+        engine.registrations = type(engine.registrations)()
+        served: set[str] = set()
+        after = None
+        while True:
+            rows = state.scan(tables.LIVE, (), _SCAN, after)
+            for _, live in rows:
+                (served if live.boot.startswith(_SERVED) else engine.unsettled).add(live.boot)
+            if len(rows) < _SCAN:
+                break
+            after = rows[-1][0]
+        # After a doubt the runners are asked to say hello again; until then nothing is
+        # known of what they execute for this partition.
+        engine.room.forget(f"{self._partition}.")
+        calls: list[object] = [_Wait(boot) for boot in sorted(engine.unsettled)]
+        engine.unsettled.update(served)
+        calls.extend(RunnerLost(boot, "the engine was started anew") for boot in sorted(served))
+        calls.append(RoomFreed())
+        return calls
+
+    def decode(self, record: LogRecord) -> object:
+        return decode_input(self._codec, record)
+
+    def wants_registry(self, record: LogRecord) -> int:
+        return wanted_registry(record)
+
+    def decide(self, tx: Transition, item: Input) -> None:
+        engine = self.engine
+        engine.registrations.refresh(tx.state, tx.registry)
+        value = item.value
+        if isinstance(value, tuple):
+            fire_timer.fire_timer(tx, engine, value)
+            return
+        command = _COMMANDS.get(type(value))
+        if command is not None:
+            command(tx, engine, value)
+            return
+        message = _MESSAGES.get(type(value))
+        if message is not None:
+            assert value.envelope is not None
+            message(tx, engine, value.envelope.target, value)
+        elif isinstance(value, Event):
+            self._event(tx, item, value)
+        elif isinstance(value, RoomFreed):
+            lose_invoke.room_freed(tx, engine)
+        elif isinstance(value, _Wait):
+            tx.call_at(tx.now + engine.settings.silence_ms, SilenceOver(value.boot))
+        elif isinstance(value, SilenceOver):
+            lose_invoke.silence_over(tx, engine, value.boot)
+        else:
+            raise BadRecordError(f"a {type(value).__name__} is nothing to decide about")
+
+    def _event(self, tx: Transition, item: Input, event: Event) -> None:
+        record = item.record
+        assert record is not None, "events come from the log"
+        post = header(record, POST_HEADER) or "" if record.headers else ""
+        place = Place(topic=record.topic, partition=record.partition, offset=record.offset)
+        slot = first_slot(tx.partition, tx.partitions)
+        record_event.take_event(tx, self.engine, slot, event, place, post)
+
+    def quarantine(self, tx: Transition, item: Input, error: Exception) -> bool:
+        value = item.value
+        if isinstance(value, tuple):
+            run_id = str(value[2]) if value[1] in ("run", "step") else ""
+        else:
+            named = _RUN_OF.get(type(value))
+            run_id = named(value) if named is not None else ""
+        if isinstance(value, commands.Command):
+            message = "the engine could not decide about it; see the parked commands"
+            tx.effect(Reply(value.id, ok=False, code="engine", message=message))
+        try:
+            slot = run_slot(run_id)
+        except BadRecordError:
+            return False
+        run = tx.state.get(tables.RUNS, (slot, run_id))
+        if run is None:
+            return False
+        stop(tx, run, "paused")
+        release(tx, self.engine, run)
+        info = ErrorInfo(message=str(error), name=type(error).__name__, code="quarantine")
+        tx.emit(slot, facts.RunQuarantined(run=run_id, error=info))
+        return True
+
+
+class _Wait(msgspec.Struct, frozen=True):
+    """Begin to wait for a runner of the time before this owner."""
+
+    boot: str

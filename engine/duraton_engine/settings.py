@@ -1,0 +1,33 @@
+"""Settings of the engine."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a cluster may set; the defaults are those of the seeds and SPEC.
+
+    Attributes:
+        silence_ms: How long a runner may be silent before its invocations count as
+            lost, and how long an owner waits for runners after it took over.
+        invokes_max: Invokes of one invocation before the run fails (retries seed).
+        invoke_delay_ms: Between two of them.
+        failure_delay_ms_max: The longest wait between onFailure's groups of invokes.
+        failure_ms_max: How long onFailure is tried while its runner is away (P39).
+        dedupe_ms: How long a dedupe id holds (P18).
+        run_bytes_max: Everything one run holds (P58).
+        steps_max: Steps of one run.
+        shapes_max: Pairs of event name and path that runs may wait by.
+        starts_max: Runs started from one queue in one transition.
+    """
+
+    silence_ms: int = 15_000
+    invokes_max: int = 3
+    invoke_delay_ms: int = 1_000
+    failure_delay_ms_max: int = 3_600_000
+    failure_ms_max: int = 86_400_000
+    dedupe_ms: int = 86_400_000
+    run_bytes_max: int = 32 << 20
+    steps_max: int = 10_000
+    shapes_max: int = 10_000
+    starts_max: int = 64

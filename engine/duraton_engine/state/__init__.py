@@ -1,0 +1,1 @@
+"""What the engine keeps about workflows: the tables and the objects in them."""
