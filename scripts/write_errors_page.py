@@ -1,10 +1,9 @@
 """Writes docs/reference/errors.md from the errors' own words (`make docs`).
 
-Codes that no class has (they stand in the errors of runs) are taken from the
-constants of each errors.py; a text below such a constant is their explanation.
+Codes that no class has, since they stand in the errors of runs and in refusals,
+are explained below in `OTHER_CODES`.
 """
 
-import ast
 import importlib
 import inspect
 import re
@@ -19,6 +18,75 @@ COMPONENTS = {
     "duraton_streams": "Logs, state and partitions",
     "duraton_schemas": "Records, values and registrations",
 }
+OTHER_CODES = {
+    "duraton": {
+        "nondeterministic": (
+            (
+                "The code changed under a running run: it called a step that does not fit what is "
+                "recorded. The message names the step."
+            ),
+            (
+                "Deploy the code that the run began with, or cancel the run. Code outside of steps "
+                "must do the same each time it runs."
+            ),
+        ),
+    },
+    "duraton_api": {
+        "websocket-needed": (
+            "The path takes a runner's WebSocket, not a plain HTTP request.",
+            "Use `connect(app, url)` of the SDK, or a WebSocket client.",
+        ),
+    },
+    "duraton_engine": {
+        "cancelled": ("The run was cancelled, by a person or with its parent.", ""),
+        "child-cancelled": (
+            "The run that a step invoked was cancelled, so the step failed for good.",
+            "Start the child again if it was cancelled by mistake.",
+        ),
+        "cron-malformed": (
+            "The schedule is not five fields that a cron understands, or its time zone is unknown.",
+            'Write five fields such as "0 9 * * MON-FRI" and a zone such as "Europe/Berlin".',
+        ),
+        "parked": (
+            (
+                "A command or message could not be decided about and names no run: its bytes are "
+                "kept in the journal as `command.parked`. This is a defect of the engine."
+            ),
+            "Report it with the error's text; nothing else was touched.",
+        ),
+        "quarantine": (
+            (
+                "A decision about the run raised an error, which is a defect of the engine. The run is "
+                "paused with the reason `quarantine` and holds no place of others."
+            ),
+            "Resume the run to try again; report the error's text if it comes back.",
+        ),
+        "run-not-active": (
+            "No run of that id is under way: it has ended, or never was.",
+            "Look at `duraton runs get ID`.",
+        ),
+        "run-not-paused": ("The run is not paused, so there is nothing to resume.", ""),
+        "run-state-too-large": (
+            "The run would hold more than 32 MiB of trigger and outputs, so it failed.",
+            "Store large data elsewhere and return references; split the work over child runs.",
+        ),
+        "runner-unreachable": (
+            (
+                "Three invokes, 1000 ms apart, did not reach a runner, so the run failed. "
+                "The steps' own attempts are not used up by that."
+            ),
+            "Look at the runner: its address, its log, whether it is up.",
+        ),
+        "shapes-too-many": (
+            "More pairs of event name and field path are waited for than the engine keeps.",
+            "Use fixed event names and put what varies into the matched field's value.",
+        ),
+        "steps-too-many": (
+            "The run called more steps than one run may have.",
+            "Split the work over child runs with `ctx.step.invoke`.",
+        ),
+    },
+}
 HEAD = """# Errors
 
 Every error that people meet has a code that stays the same, a message that names the case, and
@@ -32,16 +100,15 @@ This page is written by `make docs` from the errors' own texts.
 """
 
 
-def main() -> None:
-    """Write the page."""
+def page() -> str:
+    """The page's text."""
     parts, seen = [HEAD], set()
     for package, title in COMPONENTS.items():
         errors = importlib.import_module(f"{package}.errors")
         sections = [text for code, text in sections_of(errors) if code not in seen]
         seen |= {code for code, _ in sections_of(errors)}
         parts.append(f"## {title}\n\n" + "\n".join(sections))
-    PAGE.parent.mkdir(parents=True, exist_ok=True)
-    PAGE.write_text("\n".join(parts))
+    return "\n".join(parts)
 
 
 def sections_of(errors: object) -> list[tuple[str, str]]:
@@ -58,8 +125,9 @@ def sections_of(errors: object) -> list[tuple[str, str]]:
                 f"### `{value.code}`\n\n{what}{status}\n\n"
                 f"*What to do:* {value.advice}  \n*Again:* {again}\n"
             )
-    for code, text in constants_of(errors):
-        found.setdefault(code, f"### `{code}`\n\n{text}\n")
+    for code, (what, advice) in OTHER_CODES.get(errors.__name__.split(".")[0], {}).items():
+        to_do = f"\n*What to do:* {advice}\n" if advice else ""
+        found[code] = f"### `{code}`\n\n{what}\n{to_do}"
     return sorted(found.items())
 
 
@@ -69,22 +137,6 @@ def paragraph(text: str) -> str:
     return " ".join(body.split())
 
 
-def constants_of(errors: object) -> list[tuple[str, str]]:
-    """The codes that are constants of the module, and the text below each."""
-    tree = ast.parse(Path(inspect.getfile(errors)).read_text())
-    found = []
-    for node, after in zip(tree.body, [*tree.body[1:], None], strict=True):
-        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Constant):
-            continue
-        name, code = node.targets[0], node.value.value
-        if not isinstance(name, ast.Name) or not name.id.isupper() or not isinstance(code, str):
-            continue
-        if not re.fullmatch(r"[a-z0-9-]+", code):
-            continue
-        is_text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
-        found.append((code, paragraph(str(after.value.value)) if is_text else ""))
-    return found
-
-
 if __name__ == "__main__":
-    main()
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
+    PAGE.write_text(page())
