@@ -80,6 +80,7 @@ class Pair:
     def put(self, table, key, n):
         self.state.put(table, key, Row(n))
         self.model.now[table.name, key] = Row(n)
+        self.touch(table.name, key)
 
     def edit(self, table, key, n):
         if (table.name, key) not in self.model.now:

@@ -6,16 +6,19 @@ followed by 255, and a zero byte. So numbers sort before texts, a tuple sorts
 before those that it begins, and what begins with some whole parts is one range.
 """
 
+import struct
+
 from duraton_streams.state.table import Key
 
-_INT = b"\x01"
-_TEXT = b"\x02"
 _PAST_PARTS = b"\x03"
 """Above the tag of any part, below the 255 of an escaped zero byte."""
 _INT_TAG = 1
 _TEXT_TAG = 2
 _END = b"\x00"
-_ESCAPED = b"\x00\xff"
+_ESCAPE = b"\xff"
+_ESCAPED = _END + _ESCAPE
+_pack_int = struct.Struct(">BQ").pack
+_unpack_int = struct.Struct(">Q").unpack_from
 
 Range = tuple[bytes, bytes]
 """The lowest key of a range, and the key above its highest."""
@@ -32,14 +35,16 @@ def encode_key(prefix: bytes, key: Key) -> bytes:
         OverflowError: A number is below 0 or above 2^64-1.
     """
     raw = prefix
-    for part in key:
-        if isinstance(part, str):
-            text = part.encode("utf-8", "surrogatepass")
-            if _END in text:
-                text = text.replace(_END, _ESCAPED)
-            raw += _TEXT + text + _END
-        else:
-            raw += _INT + part.to_bytes(8, "big")
+    try:
+        for part in key:
+            if isinstance(part, str):
+                text = part.encode("utf-8", "surrogatepass")
+                # asking the text is five times as fast as asking its bytes
+                raw += b"\x02%b\x00" % (text.replace(_END, _ESCAPED) if "\0" in part else text)
+            else:
+                raw += _pack_int(_INT_TAG, part)
+    except struct.error as error:
+        raise OverflowError(f"a key's numbers go from 0 to 2^64-1: {key!r}") from error
     return raw
 
 
@@ -55,21 +60,24 @@ def decode_key(raw: bytes, start: int = 1) -> Key:
     """
     parts: list[int | str] = []
     at, size = start, len(raw)
-    while at < size:
-        tag = raw[at]
-        at += 1
-        if tag == _INT_TAG and at + 8 <= size:
-            parts.append(int.from_bytes(raw[at : at + 8], "big"))
-            at += 8
-        elif tag == _TEXT_TAG:
-            end = _text_end(raw, at)
-            text = raw[at:end]
-            if _END in text:
-                text = text.replace(_ESCAPED, _END)
-            parts.append(text.decode("utf-8", "surrogatepass"))
-            at = end + 1
-        else:
-            raise ValueError(f"no key: {raw!r}")
+    try:
+        while at < size:
+            tag = raw[at]
+            if tag == _INT_TAG:
+                parts.append(_unpack_int(raw, at + 1)[0])
+                at += 9
+            elif tag == _TEXT_TAG:
+                end = raw.find(_END, at)
+                text = raw[at + 1 : end]
+                if end < 0 or raw[end + 1 : end + 2] == _ESCAPE:
+                    end = _text_end(raw, at)
+                    text = raw[at + 1 : end].replace(_ESCAPED, _END)
+                parts.append(text.decode("utf-8", "surrogatepass"))
+                at = end + 1
+            else:
+                raise ValueError(f"no key: {raw!r}")
+    except struct.error as error:
+        raise ValueError(f"no key: {raw!r}") from error
     return tuple(parts)
 
 
@@ -90,6 +98,6 @@ def _text_end(raw: bytes, at: int) -> int:
         end = raw.find(_END, at)
         if end < 0:
             raise ValueError(f"no key: {raw!r}")
-        if raw[end + 1 : end + 2] != b"\xff":
+        if raw[end + 1 : end + 2] != _ESCAPE:
             return end
         at = end + 2
