@@ -1,0 +1,213 @@
+"""Folding a batch of facts of all partitions in memory, before one write."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from duraton_api.view.runfold import RUN_FACTS, RunFold, new_run
+from duraton_api.view.schema import place_num, run_num
+from duraton_api.view.states import RunState
+from duraton_api.view.store import EventRow, Store
+from duraton_schemas.records import journal as j
+from duraton_schemas.records.common import Fact, FactHeader
+from duraton_schemas.records.public import Event
+
+LIVE_RUNS_MAX = 20_000
+"""Unended runs kept in memory between batches; others are read back when a fact names them."""
+
+IGNORED: Final[frozenset[type[Fact]]] = frozenset(
+    {
+        j.OwnerTook,
+        j.OwnerAlive,
+        j.Positions,
+        j.PartitionReported,
+        j.ShapeRequested,
+        j.ShapeAnswered,
+        j.DedupeClaimed,
+        j.DedupeExpired,
+        j.WaitStood,
+        j.WaitGone,
+        j.CronArmed,
+        j.CronFired,
+    }
+)
+"""Facts that change nothing that the view shows."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Fold:
+    """What the facts folded since the last write have changed.
+
+    Args:
+        store: Where runs that are not in memory are read from.
+        live_max: How many unended runs are kept in memory between writes.
+    """
+
+    def __init__(self, store: Store, live_max: int = LIVE_RUNS_MAX) -> None:
+        self._store = store
+        self._live_max = live_max
+        self._live: dict[str, RunFold] = {}
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything that is not written."""
+        self._live.clear()
+        self._reset()
+
+    def _reset(self) -> None:
+        self.dirty: list[RunFold] = []
+        self.events: dict[int, EventRow] = {}
+        self.event_runs: dict[tuple[int, str, str], tuple[str, str | None]] = {}
+        self.registry: list[j.RegistryChanged | j.RegistrationApplied] = []
+        self.parked: list[tuple[Any, ...]] = []
+        self.gaps: list[tuple[Any, ...]] = []
+
+    def written(self) -> None:
+        """All of it stands in the file: keep only what later facts will change."""
+        live = self._live
+        for run in self.dirty:
+            run.dirty = run.fresh = run.ended_now = False
+            run.dirty_steps.clear()
+            run.outputs.clear()
+            run.offsets.clear()
+            run.output = None
+            if run.state.ended:
+                live.pop(run.state.id, None)
+        while len(live) > self._live_max:
+            del live[next(iter(live))]
+        self._reset()
+
+    def apply(self, partition: int, offset: int, fact: Fact) -> None:
+        """Fold one fact; facts of a partition come in its order."""
+        kind = type(fact)
+        header = fact.header
+        assert header is not None, "a fact of the journal has its header"
+        handler = RUN_FACTS.get(kind)
+        if handler is not None:
+            run = self._run_of(partition, fact, header)
+            if run is not None:
+                handler(run, fact)
+                self._touch(run, offset, header.seq)
+                if kind is j.RunEnded:
+                    self._failure(partition, offset, fact, run)
+        elif kind is j.EventRecorded:
+            self._recorded(offset, fact, header)
+        elif kind not in IGNORED:
+            self._other(partition, fact, header)
+
+    def _run_of(self, partition: int, fact: Any, header: FactHeader) -> RunFold | None:
+        run = self._live.get(fact.run)
+        if run is not None:
+            return run
+        created = fact.created if type(fact) in (j.RunStarted, j.RunQueued) else None
+        if created is not None:
+            return self._create(partition, fact.run, created, header)
+        run = self._store.load_run(fact.run)
+        if run is not None:
+            self._live[fact.run] = run
+        return run
+
+    def _touch(self, run: RunFold, offset: int, seq: int) -> None:
+        run.state.last_seq = seq
+        run.state.last_offset = offset
+        run.offsets.append(offset)
+        if not run.dirty:
+            run.dirty = True
+            self.dirty.append(run)
+
+    def _create(
+        self,
+        partition: int,
+        name: str,
+        created: j.RunCreated,
+        header: FactHeader,
+        failed: RunState | None = None,
+    ) -> RunFold:
+        run = new_run(run_num(partition, header.seq), name, created, header.at, failed)
+        run.fresh = True
+        self._live[name] = run
+        asked = created.kind == "main" and created.parent is None
+        for trigger in created.triggers:
+            num = place_num(trigger.place)
+            if num is None:
+                continue
+            if trigger.event is not None:
+                self._event(num, trigger.event_id, trigger.event)
+            if asked:
+                self.event_runs[num, created.app, created.workflow] = ("run", name)
+        return run
+
+    def _failure(self, partition: int, offset: int, fact: Any, failed: RunFold) -> None:
+        if fact.failure_run is not None and fact.failure is not None:
+            header = fact.header
+            run = self._create(partition, fact.failure_run, fact.failure, header, failed.state)
+            self._touch(run, offset, header.seq)
+
+    def _event(self, num: int, event_id: str, event: Event | None) -> EventRow:
+        row = self.events.get(num)
+        if row is None:
+            row = self.events[num] = EventRow(num, event_id)
+        if event is not None and row.name is None:
+            row.id, row.name, row.data, row.ts = event.id, event.name, event.data, event.ts
+            row.dedupe_id, row.subject = event.dedupe_id, event.subject
+            row.caller = None if event.caller is None else _encode(event.caller).decode()
+        return row
+
+    def _recorded(self, offset: int, fact: Any, header: FactHeader) -> None:
+        num = place_num(fact.place)
+        if num is None:
+            return
+        row = self._event(num, fact.event_id, fact.event)
+        row.recorded_at = header.at
+        row.run = fact.run
+        for home in fact.homes:
+            self.event_runs.setdefault((num, home.app, home.workflow), ("pending", None))
+        if fact.run is not None:
+            maker = self._live.get(fact.run) or self._store.load_run(fact.run)
+            if maker is not None:
+                self._live.setdefault(fact.run, maker)
+                self._touch(maker, offset, header.seq)
+
+    def _other(self, partition: int, fact: Any, header: FactHeader) -> None:
+        kind = type(fact)
+        if kind is j.EventHeld:
+            num = place_num(fact.place)
+            if num is not None:
+                self._event(num, fact.event.id, fact.event)
+        elif kind is j.EventDropped:
+            self._dropped(fact)
+        elif kind is j.RegistryChanged or kind is j.RegistrationApplied:
+            self.registry.append(fact)
+        elif kind is j.CommandParked:
+            source = f"{fact.source.kind}/{fact.source.partition}/{fact.source.offset}"
+            error = _encode(fact.error).decode()
+            self.parked.append((partition, header.seq, header.at, source, error, fact.payload))
+        elif kind is j.InputGap:
+            lost = (fact.topic, fact.partition, fact.lost_from, fact.lost_to)
+            self.gaps.append((partition, header.seq, header.at, *lost))
+        # A fact that this program does not know is no reason to stop a view.
+
+    def _dropped(self, fact: j.EventDropped) -> None:
+        num = place_num(fact.place)
+        if num is not None:
+            # Nothing of a repeat is recorded (P18); who asks for it is told what it repeats.
+            row = self.events.get(num)
+            if row is None:
+                row = self.events[num] = EventRow(num, "")
+            row.duplicate_of = fact.first_id
+
+
+def handled() -> Sequence[type[Fact]]:
+    """The facts that are folded or knowingly ignored; a test compares them with all there are."""
+    others: tuple[type[Fact], ...] = (
+        j.EventRecorded,
+        j.EventHeld,
+        j.EventDropped,
+        j.RegistryChanged,
+        j.RegistrationApplied,
+        j.CommandParked,
+        j.InputGap,
+    )
+    return (*RUN_FACTS, *others, *IGNORED)

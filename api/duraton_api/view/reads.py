@@ -1,0 +1,374 @@
+"""Reading the view: lists, details, and where facts stand. Every method blocks, briefly.
+
+Each thread has a connection of its own, which cannot write. Where several
+statuses are asked for, each is read by its own index and the answers merged,
+since one query over all of them would sort everything that matches.
+"""
+
+import heapq
+import sqlite3
+import threading
+import time
+from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from duraton_api.errors import QueryTooSlowError, ViewFailedError
+from duraton_api.view import shapes
+from duraton_api.view.cursors import read_cursor, write_cursor
+from duraton_api.view.render import (
+    NO_EVENT,
+    EventInfo,
+    error_shape,
+    event_item,
+    run_detail,
+    run_fields,
+    step_shape,
+)
+from duraton_api.view.schema import num_partition, place_num
+from duraton_api.view.search import match_text
+from duraton_api.view.states import RunState, StepState
+
+STATUSES = ("queued", "running", "waiting", "paused", "completed", "failed", "cancelled")
+READ_TIME_LIMIT_S = 5.0
+"""How long one read may take before it is stopped."""
+STEPS_MAX = 5_000
+"""Steps in one detail; `GET /runs/{id}/journal` pages through all facts."""
+CHILDREN_MAX = 1_000
+PAGE_DEFAULT = 50
+PAGE_MAX = 500
+FACTS_PAGE_MAX = 1_000
+_STEPS_BETWEEN_CHECKS = 10_000
+
+_run_decoder = msgspec.json.Decoder(RunState)
+_step_decoder = msgspec.json.Decoder(StepState)
+
+
+@dataclass(frozen=True)
+class RunFilter:
+    """Which runs are asked for; None means all.
+
+    Attributes:
+        statuses: Words of `STATUSES`.
+        workflow: The workflow's name.
+        app: The app's name.
+        since: Created at or after it, milliseconds since 1970 UTC.
+        until: Created before it.
+        q: Words to be found in id, workflow, error or the event's data.
+        kind: `main` or `onFailure`.
+        limit: The most runs of a page.
+        cursor: The last page's cursor.
+    """
+
+    statuses: tuple[str, ...] = ()
+    workflow: str | None = None
+    app: str | None = None
+    since: int | None = None
+    until: int | None = None
+    q: str | None = None
+    kind: str | None = "main"
+    limit: int = PAGE_DEFAULT
+    cursor: str | None = None
+
+
+@dataclass(frozen=True)
+class EventFilter:
+    """Which events are asked for; as `RunFilter`, by the time they were recorded."""
+
+    name: str | None = None
+    id: str | None = None
+    since: int | None = None
+    until: int | None = None
+    limit: int = PAGE_DEFAULT
+    cursor: str | None = None
+
+
+class FactPlaces(msgspec.Struct, frozen=True):
+    """Where a run's facts stand: their partition, and offsets in order."""
+
+    partition: int
+    offsets: list[int]
+
+
+class Reads:
+    """Reads of one view's file.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._local = threading.local()
+        self._open: list[sqlite3.Connection] = []
+        self._lock = threading.Lock()
+
+    def _db(self) -> sqlite3.Connection:
+        db: sqlite3.Connection | None = getattr(self._local, "db", None)
+        if db is None:
+            db = sqlite3.connect(
+                f"file:{self._path}?mode=ro",
+                uri=True,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+            db.row_factory = sqlite3.Row
+            db.execute("PRAGMA query_only = ON")
+            self._local.db = db
+            with self._lock:
+                self._open.append(db)
+        return db
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """One state of the file for all queries in it, and a limit on their time."""
+        db = self._db()
+        deadline = time.monotonic() + READ_TIME_LIMIT_S
+        db.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_BETWEEN_CHECKS)
+        db.execute("BEGIN")
+        try:
+            yield db
+        except sqlite3.OperationalError as error:
+            if "interrupted" in str(error):
+                raise QueryTooSlowError(f"stopped after {READ_TIME_LIMIT_S:g} s") from error
+            raise ViewFailedError(f"the view cannot be read: {error}") from error
+        finally:
+            db.set_progress_handler(None, 0)
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Close every thread's connection."""
+        with self._lock:
+            for db in self._open:
+                db.close()
+            self._open.clear()
+        self._local = threading.local()
+
+    # Runs ----------------------------------------------------------------
+
+    def runs(self, wanted: RunFilter) -> shapes.RunPage:
+        """A page of runs, newest first."""
+        where, values = _run_conditions(wanted)
+        at, num = read_cursor(wanted.cursor)
+        order = f" ORDER BY r.created_at DESC, r.num DESC LIMIT {wanted.limit + 1}"
+        head = (
+            "SELECT r.num, r.created_at, r.status, r.detail, e.name"
+            " FROM run_rows r LEFT JOIN events e ON e.num = r.event"
+        )
+        where.append("(r.created_at, r.num) < (?, ?)")
+        values += [at, num]
+        with self._reading() as db:
+            found: list[list[sqlite3.Row]] = []
+            for status in wanted.statuses or (None,):
+                every = where if status is None else [*where, "r.status = ?"]
+                given = values if status is None else [*values, status]
+                query = f"{head} WHERE {' AND '.join(every)}{order}"
+                found.append(db.execute(query, given).fetchall())
+        rows = list(heapq.merge(*found, key=lambda row: (-row["created_at"], -row["num"])))
+        shown = rows[: wanted.limit]
+        runs = [
+            shapes.RunItem(
+                **run_fields(
+                    _run_decoder.decode(row["detail"]),
+                    row["status"],
+                    EventInfo(row["name"], None, None),
+                    whole=False,
+                )
+            )
+            for row in shown
+        ]
+        more = len(rows) > wanted.limit
+        last = shown[-1] if more else None
+        cursor = None if last is None else write_cursor(last["created_at"], last["num"])
+        return shapes.RunPage(runs=runs, cursor=cursor)
+
+    def run(self, run: str) -> shapes.RunDetail | None:
+        """A run whole, or None where the view does not know it."""
+        with self._reading() as db:
+            row = _run_row(db, run)
+            if row is None:
+                return None
+            state = _run_decoder.decode(row["detail"])
+            steps = db.execute(
+                "SELECT detail, output FROM step_rows WHERE run = ? ORDER BY seq LIMIT ?",
+                (state.num, STEPS_MAX + 1),
+            ).fetchall()
+            events = [_event_info(db, place_num(t.place)) for t in state.triggers]
+            linked = db.execute(
+                "SELECT status, detail FROM run_rows WHERE link = ? ORDER BY created_at LIMIT ?",
+                (run, CHILDREN_MAX),
+            ).fetchall()
+            parent = None if state.parent is None else _run_row(db, state.parent)
+        links = [(row["status"], _run_decoder.decode(row["detail"])) for row in linked]
+        failure = [pair for pair in links if pair[1].failed_run == run]
+        return run_detail(
+            state,
+            row["status"],
+            output=row["output"],
+            events=events,
+            steps=[step_shape(_step_decoder.decode(s[0]), s[1]) for s in steps[:STEPS_MAX]],
+            truncated=len(steps) > STEPS_MAX,
+            on_failure=_linked(*failure[0]) if failure else None,
+            parent=None if parent is None else _parent(parent, state),
+            children=[_linked(*pair) for pair in links if pair[1].parent == run],
+        )
+
+    def trigger(self, state: RunState) -> EventInfo:
+        """The first event of a run."""
+        if not state.triggers:
+            return NO_EVENT
+        with self._reading() as db:
+            return _event_info(db, place_num(state.triggers[0].place))
+
+    def run_status(self, run: str) -> str | None:
+        """A run's status, or None where the view does not know it."""
+        with self._reading() as db:
+            row = db.execute("SELECT status FROM run_rows WHERE id = ?", (run,)).fetchone()
+        return None if row is None else row["status"]
+
+    def facts(self, run: str) -> FactPlaces | None:
+        """Where a run's facts stand in the journal, or None where it is not known."""
+        with self._reading() as db:
+            row = db.execute("SELECT num FROM run_rows WHERE id = ?", (run,)).fetchone()
+            if row is None:
+                return None
+            packed = db.execute(
+                "SELECT offsets FROM facts WHERE run = ? ORDER BY first", (row["num"],)
+            ).fetchall()
+        offsets = array("q")
+        for (part,) in packed:
+            offsets.frombytes(part)
+        return FactPlaces(num_partition(row["num"]), offsets.tolist())
+
+    # Events --------------------------------------------------------------
+
+    def events(self, wanted: EventFilter) -> shapes.EventPage:
+        """A page of recorded events, the newest first, and what each led to."""
+        where = ["recorded_at IS NOT NULL", "(recorded_at, num) < (?, ?)"]
+        values: list[Any] = list(read_cursor(wanted.cursor))
+        for condition, value in (
+            ("name = ?", wanted.name),
+            ("id = ?", wanted.id),
+            ("recorded_at >= ?", wanted.since),
+            ("recorded_at < ?", wanted.until),
+        ):
+            if value is not None:
+                where.append(condition)
+                values.append(value)
+        query = (
+            f"SELECT * FROM events WHERE {' AND '.join(where)}"  # noqa: S608 - our own text
+            f" ORDER BY recorded_at DESC, num DESC LIMIT {wanted.limit + 1}"
+        )
+        with self._reading() as db:
+            rows = db.execute(query, values).fetchall()
+            shown = rows[: wanted.limit]
+            events = [event_item(row, _event_runs(db, row["num"]), whole=False) for row in shown]
+        more = len(rows) > wanted.limit
+        last = shown[-1] if more else None
+        cursor = None if last is None else write_cursor(last["recorded_at"], last["num"])
+        return shapes.EventPage(events=events, cursor=cursor)
+
+    def event(self, event: str) -> shapes.EventItem | None:
+        """The newest event with an id (senders' ids may repeat), or None."""
+        with self._reading() as db:
+            row = db.execute(
+                "SELECT * FROM events WHERE id = ?"
+                " ORDER BY recorded_at IS NULL, recorded_at DESC, num DESC LIMIT 1",
+                (event,),
+            ).fetchone()
+            if row is None:
+                return None
+            return event_item(row, _event_runs(db, row["num"]), whole=True)
+
+    # Workflows -----------------------------------------------------------
+
+    def workflows(self) -> list[shapes.WorkflowItem]:
+        """Every workflow that was ever registered, by app and name."""
+        with self._reading() as db:
+            rows = db.execute("SELECT * FROM workflows ORDER BY app, name").fetchall()
+        return [_workflow(row) for row in rows]
+
+    def workflow(self, app: str, name: str) -> shapes.WorkflowItem | None:
+        """One workflow, or None where it was never registered."""
+        with self._reading() as db:
+            row = db.execute(
+                "SELECT * FROM workflows WHERE app = ? AND name = ?", (app, name)
+            ).fetchone()
+        return None if row is None else _workflow(row)
+
+    def in_use(self) -> int:
+        """How many runs execute."""
+        with self._reading() as db:
+            row = db.execute("SELECT count(*) FROM run_rows WHERE status = 'running'").fetchone()
+        return int(row[0])
+
+
+def _run_conditions(wanted: RunFilter) -> tuple[list[str], list[Any]]:
+    where: list[str] = []
+    values: list[Any] = []
+    for condition, value in (
+        ("r.workflow = ?", wanted.workflow),
+        ("r.app = ?", wanted.app),
+        ("r.created_at >= ?", wanted.since),
+        ("r.created_at < ?", wanted.until),
+        ("r.kind = ?", wanted.kind),
+    ):
+        if value is not None:
+            where.append(condition)
+            values.append(value)
+    if wanted.q:
+        where.append("r.num IN (SELECT abs(rowid) FROM search WHERE search MATCH ?)")
+        values.append(match_text(wanted.q))
+    return where, values
+
+
+def _run_row(db: sqlite3.Connection, run: str) -> sqlite3.Row | None:
+    query = "SELECT num, status, output, detail FROM run_rows WHERE id = ?"
+    row: sqlite3.Row | None = db.execute(query, (run,)).fetchone()
+    return row
+
+
+def _event_info(db: sqlite3.Connection, num: int | None) -> EventInfo:
+    row = db.execute("SELECT name, data, ts FROM events WHERE num = ?", (num,)).fetchone()
+    return NO_EVENT if row is None else EventInfo(*row)
+
+
+def _event_runs(db: sqlite3.Connection, num: int) -> list[shapes.EventRun]:
+    rows = db.execute(
+        "SELECT x.app, x.workflow, x.outcome, x.run, r.status FROM event_runs x"
+        " LEFT JOIN run_rows r ON r.id = x.run WHERE x.event = ? ORDER BY x.app, x.workflow",
+        (num,),
+    )
+    return [
+        shapes.EventRun(app=row[0], workflow=row[1], outcome=row[2], run_id=row[3], status=row[4])
+        for row in rows
+    ]
+
+
+def _linked(status: str, state: RunState, step: str | None = None) -> shapes.LinkedRun:
+    return shapes.LinkedRun(
+        id=state.id,
+        workflow=state.workflow,
+        status=status,
+        step=step or state.parent_step,
+        error=error_shape(state.error),
+    )
+
+
+def _parent(row: sqlite3.Row, child: RunState) -> shapes.LinkedRun:
+    return _linked(row["status"], _run_decoder.decode(row["detail"]), child.parent_step)
+
+
+def _workflow(row: sqlite3.Row) -> shapes.WorkflowItem:
+    return shapes.WorkflowItem(
+        app=row["app"],
+        name=row["name"],
+        version=row["version"],
+        active=bool(row["active"]),
+        options=msgspec.Raw(row["options"].encode()),
+    )

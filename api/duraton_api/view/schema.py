@@ -1,0 +1,223 @@
+"""The view's tables. They are documented for people's own read-only SQL.
+
+`FORM` is the form's version: a file of another form is dropped and rebuilt.
+Columns that every query needs stand by themselves; the rest of a row is JSON
+in `detail`, since each bound column costs about a third of a microsecond a
+row. The SQL views `runs` and `steps` unpack it for people.
+"""
+
+from duraton_schemas.records.common import Place
+from duraton_streams.logs.base import COMMANDS, EVENTS, JOURNAL, MESSAGES
+
+FORM = 1
+
+PLACE_TOPICS = (EVENTS, JOURNAL, MESSAGES, COMMANDS)
+_OFFSET_BITS = 51
+_PARTITION_BITS = 10
+
+
+def place_num(place: Place) -> int | None:
+    """A place on the log as one whole number, or None for other topics."""
+    try:
+        topic = PLACE_TOPICS.index(place.topic)
+    except ValueError:
+        return None
+    return (((topic << _PARTITION_BITS) | place.partition) << _OFFSET_BITS) | place.offset
+
+
+def num_place(num: int) -> Place:
+    """The place that a number stands for."""
+    offset = num & ((1 << _OFFSET_BITS) - 1)
+    rest = num >> _OFFSET_BITS
+    topic = PLACE_TOPICS[rest >> _PARTITION_BITS]
+    return Place(topic=topic, partition=rest & ((1 << _PARTITION_BITS) - 1), offset=offset)
+
+
+def run_num(partition: int, seq: int) -> int:
+    """A run's number: the partition and seq of the fact that created it."""
+    return (partition << _OFFSET_BITS) | seq
+
+
+def num_partition(num: int) -> int:
+    """The partition in a run's number."""
+    return num >> _OFFSET_BITS
+
+
+def num_seq(num: int) -> int:
+    """The seq in a run's number."""
+    return num & ((1 << _OFFSET_BITS) - 1)
+
+
+TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
+CREATE TABLE positions (
+    partition INTEGER PRIMARY KEY,
+    next INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    at INTEGER NOT NULL
+);
+CREATE TABLE run_rows (
+    num INTEGER PRIMARY KEY,
+    id TEXT NOT NULL,
+    app TEXT NOT NULL,
+    workflow TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    status TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    ended_at INTEGER,
+    event INTEGER,
+    link TEXT,
+    output TEXT,
+    detail TEXT NOT NULL
+);
+CREATE INDEX runs_id ON run_rows (id);
+CREATE INDEX runs_status ON run_rows (status, created_at);
+CREATE INDEX runs_workflow ON run_rows (workflow, created_at);
+CREATE INDEX runs_app ON run_rows (app, created_at);
+CREATE INDEX runs_created ON run_rows (created_at);
+CREATE INDEX runs_link ON run_rows (link) WHERE link IS NOT NULL;
+CREATE TABLE step_rows (
+    run INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    step TEXT NOT NULL,
+    n INTEGER NOT NULL,
+    status TEXT NOT NULL,
+    output TEXT,
+    detail TEXT NOT NULL,
+    PRIMARY KEY (run, seq)
+) WITHOUT ROWID;
+CREATE TABLE facts (
+    run INTEGER NOT NULL,
+    first INTEGER NOT NULL,
+    offsets BLOB NOT NULL,
+    PRIMARY KEY (run, first)
+) WITHOUT ROWID;
+CREATE TABLE events (
+    num INTEGER PRIMARY KEY,
+    id TEXT NOT NULL,
+    name TEXT,
+    data TEXT,
+    ts INTEGER,
+    recorded_at INTEGER,
+    dedupe_id TEXT,
+    subject TEXT,
+    caller TEXT,
+    run TEXT,
+    duplicate_of TEXT
+);
+CREATE INDEX events_id ON events (id);
+CREATE INDEX events_recorded ON events (recorded_at);
+CREATE INDEX events_name ON events (name, recorded_at);
+CREATE TABLE event_runs (
+    event INTEGER NOT NULL,
+    app TEXT NOT NULL,
+    workflow TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    run TEXT,
+    PRIMARY KEY (event, app, workflow)
+) WITHOUT ROWID;
+CREATE TABLE apps (
+    name TEXT PRIMARY KEY,
+    version INTEGER NOT NULL,
+    url TEXT,
+    active INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE workflows (
+    app TEXT NOT NULL,
+    name TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    active INTEGER NOT NULL,
+    options TEXT NOT NULL,
+    PRIMARY KEY (app, name)
+) WITHOUT ROWID;
+CREATE TABLE parked (
+    partition INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    source TEXT NOT NULL,
+    error TEXT NOT NULL,
+    payload BLOB NOT NULL,
+    PRIMARY KEY (partition, seq)
+) WITHOUT ROWID;
+CREATE TABLE gaps (
+    partition INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    topic TEXT NOT NULL,
+    source INTEGER NOT NULL,
+    lost_from INTEGER NOT NULL,
+    lost_to INTEGER NOT NULL,
+    PRIMARY KEY (partition, seq)
+) WITHOUT ROWID;
+CREATE VIEW runs AS SELECT
+    id, app, workflow, kind, status, created_at, ended_at,
+    json_extract(detail, '$.startedAt') AS started_at,
+    ended_at - json_extract(detail, '$.startedAt') AS duration_ms,
+    (SELECT name FROM events WHERE num = event) AS event_name,
+    (SELECT id FROM events WHERE num = event) AS event_id,
+    output,
+    json_extract(detail, '$.error.name') AS error_name,
+    json_extract(detail, '$.error.message') AS error_message,
+    ifnull(json_extract(detail, '$.attempts'), 0) AS attempts,
+    ifnull(json_extract(detail, '$.steps'), 0) AS steps,
+    json_extract(detail, '$.waiting.kind') AS waiting_for,
+    json_extract(detail, '$.waiting.until') AS waiting_until,
+    json_extract(detail, '$.pauses[0].reason') AS paused_by,
+    json_extract(detail, '$.parent') AS parent,
+    json_extract(detail, '$.failedRun') AS failed_run,
+    json_extract(detail, '$.failureRun') AS failure_run,
+    json_extract(detail, '$.caller.kind') AS caller_kind,
+    json_extract(detail, '$.caller.id') AS caller_id,
+    json_extract(detail, '$.runner') AS runner,
+    ifnull(json_extract(detail, '$.tokens'), 0) AS tokens,
+    ifnull(json_extract(detail, '$.cost'), 0) AS cost_micros,
+    ifnull(json_extract(detail, '$.costUnknown'), 0) AS cost_unknown,
+    num >> 51 AS partition,
+    num & 2251799813685247 AS first_seq,
+    json_extract(detail, '$.lastSeq') AS last_seq,
+    json_extract(detail, '$.lastOffset') AS last_offset
+FROM run_rows;
+CREATE VIEW steps AS SELECT
+    (SELECT id FROM run_rows WHERE num = run) AS run_id,
+    step, n, status, output,
+    ifnull(json_extract(detail, '$.kind'), 'run') AS kind,
+    ifnull(json_extract(detail, '$.attempts'), 0) AS attempts,
+    json_extract(detail, '$.failures[#-1].error.message') AS error_message,
+    json_extract(detail, '$.calledAt') AS called_at,
+    json_extract(detail, '$.startedAt') AS started_at,
+    json_extract(detail, '$.endedAt') AS ended_at,
+    json_extract(detail, '$.due') AS due,
+    json_extract(detail, '$.retryAt') AS retry_at,
+    json_extract(detail, '$.child') AS child,
+    ifnull(json_extract(detail, '$.number'), 0) AS number,
+    ifnull(json_extract(detail, '$.seen'), 0) AS seen,
+    seq
+FROM step_rows;
+"""
+
+SEARCH = """
+CREATE VIRTUAL TABLE search USING fts5(text, content='', tokenize='unicode61');
+"""
+
+NAMES = (
+    ("view", "runs"),
+    ("view", "steps"),
+    *(
+        ("table", name)
+        for name in (
+            "search",
+            "meta",
+            "positions",
+            "run_rows",
+            "step_rows",
+            "facts",
+            "events",
+            "event_runs",
+            "apps",
+            "workflows",
+            "parked",
+            "gaps",
+        )
+    ),
+)
+"""What is dropped when the view is rebuilt, in this order."""

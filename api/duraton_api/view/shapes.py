@@ -1,0 +1,242 @@
+"""What the view answers: the JSON of lists and details. Times are ISO-8601 with Z."""
+
+import msgspec
+
+from duraton_schemas.records.common import Caller, Place
+
+
+class Shape(msgspec.Struct, rename="camel", kw_only=True):
+    """Root of the answers."""
+
+
+class ErrorShape(Shape, kw_only=True, omit_defaults=True):
+    """An error as it was reported."""
+
+    message: str
+    name: str = ""
+    code: str | None = None
+    stack: str | None = None
+    note: str | None = None
+    final: bool = False
+
+
+class FailureShape(Shape, kw_only=True):
+    """A failed attempt."""
+
+    attempt: int
+    at: str
+    error: ErrorShape
+
+
+class WaitingShape(Shape, kw_only=True, omit_defaults=True):
+    """Why a run does not go on.
+
+    Attributes:
+        kind: `runner` (no runner takes it), `start` (its time has not come),
+            `sleep`, `event`, `child`, `backoff` (a retry), or `invoke` (its
+            runner was not reached).
+        until: When it is over at the latest.
+        step: The step that waits.
+        event: The awaited event's name.
+        match: The field and the text that must match.
+        run: The awaited child.
+        reason: What failed before.
+        others: How many more steps wait.
+    """
+
+    kind: str
+    until: str | None = None
+    step: str | None = None
+    event: str | None = None
+    match: dict[str, str] | None = None
+    run: str | None = None
+    reason: str | None = None
+    others: int = 0
+
+
+class PausedShape(Shape, kw_only=True):
+    """Why a run is paused; a person's reason outranks the others as `reason` (P31)."""
+
+    reason: str
+    reasons: list[str]
+    since: str
+    caller: Caller | None = None
+    error: ErrorShape | None = None
+
+
+class SpendShape(Shape, kw_only=True):
+    """What AI steps used: tokens, and dollars, or None where a price was not known."""
+
+    tokens: int
+    cost: float | None
+
+
+class TriggerShape(Shape, kw_only=True):
+    """The event that started a run; `data` in details only."""
+
+    event_id: str
+    name: str | None
+    place: Place
+    data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    ts: str | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class JournalShape(Shape, kw_only=True):
+    """Where a run stands in the journal: its first and its newest fact."""
+
+    topic: str
+    partition: int
+    first_seq: int
+    last_seq: int
+    last_offset: int
+
+
+class StepShape(Shape, kw_only=True):
+    """A step of a run.
+
+    Attributes:
+        id: As it is shown: its name, and which use of it (P42).
+        status: `completed`, `failed`, `retrying`, `due`, `waiting`, `cancelled`.
+        attempts: Executions so far.
+        error: Its newest error, unless it completed.
+        errors: Its newest failed attempts.
+        number: The number of its result within the run; 0 without one.
+        seen: How many results the handler had when it called it.
+    """
+
+    id: str
+    name: str
+    n: int
+    kind: str
+    status: str
+    attempts: int
+    output: msgspec.Raw | None
+    error: ErrorShape | None
+    errors: list[FailureShape]
+    started_at: str | None
+    ended_at: str | None
+    retry_at: str | None
+    due: str | None
+    event: str | None
+    match: dict[str, str] | None
+    child: str | None
+    number: int
+    seen: int
+
+
+class RunItem(Shape, kw_only=True):
+    """A run as lists show it; a detail has the same fields and more."""
+
+    id: str
+    app: str
+    workflow: str
+    kind: str
+    status: str
+    created_at: str
+    started_at: str | None
+    ended_at: str | None
+    duration_ms: int | None
+    trigger: TriggerShape | None
+    caller: Caller | None
+    attempts: int
+    step_count: int
+    waiting_for: WaitingShape | None
+    paused_by: PausedShape | None
+    error: ErrorShape | None
+    spend: SpendShape
+    parent: str | None
+    failed_run: str | None
+    on_failure_run: str | None
+    journal: JournalShape
+
+
+class LinkedRun(Shape, kw_only=True):
+    """A run that another names."""
+
+    id: str
+    workflow: str
+    status: str
+    step: str | None = None
+    error: ErrorShape | None = None
+
+
+class RunDetail(RunItem, kw_only=True):
+    """A run whole."""
+
+    output: msgspec.Raw | None
+    triggers: list[TriggerShape]
+    steps: list[StepShape]
+    steps_truncated: bool
+    failures: list[FailureShape]
+    handled_error: ErrorShape | None
+    on_failure: LinkedRun | None
+    parent_run: LinkedRun | None
+    children: list[LinkedRun]
+    discarded: int
+    runner: str | None
+    tick: str | None
+    replay_of: str | None
+
+
+class RunPage(Shape, kw_only=True):
+    """A page of runs, newest first; `cursor` asks for the next one, None at the end."""
+
+    runs: list[RunItem]
+    cursor: str | None
+
+
+class EventRun(Shape, kw_only=True):
+    """What an event led to at one workflow: `run`, `pending`, later `dropped` and others."""
+
+    app: str
+    workflow: str
+    outcome: str
+    run_id: str | None
+    status: str | None
+
+
+class EventItem(Shape, kw_only=True):
+    """A recorded event and what it led to.
+
+    Attributes:
+        why: Why it led to nothing, where it did.
+        duplicate_of: The first event of its dedupe id, where it is a repeat; then
+            nothing of it was recorded.
+    """
+
+    id: str
+    name: str | None
+    ts: str | None
+    recorded_at: str | None
+    dedupe_id: str | None
+    subject: str | None
+    caller: Caller | None
+    made_by: str | None
+    place: Place
+    runs: list[EventRun]
+    why: str | None
+    duplicate_of: str | None
+    data: msgspec.Raw | None
+
+
+class EventPage(Shape, kw_only=True):
+    """A page of events, newest first."""
+
+    events: list[EventItem]
+    cursor: str | None
+
+
+class WorkflowItem(Shape, kw_only=True):
+    """A registered workflow.
+
+    Attributes:
+        version: The registry's version of its registration.
+        active: Whether its app still has it.
+        options: As registered, in wire form.
+    """
+
+    app: str
+    name: str
+    version: int
+    active: bool
+    options: msgspec.Raw

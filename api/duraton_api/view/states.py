@@ -1,0 +1,157 @@
+"""What the view keeps of a run and of its steps, as stored in their `detail` columns."""
+
+import msgspec
+
+from duraton_schemas.records.common import Caller, ErrorInfo, Place
+
+FAILURES_KEPT = 20
+"""Failed attempts kept a step, the newest; the journal holds all of them."""
+
+LIVE_STEPS = frozenset({"waiting", "retrying", "due"})
+"""Statuses of steps that are not over."""
+
+
+class Stored(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """Root of what is stored as JSON in the view."""
+
+
+class Failure(Stored, kw_only=True):
+    """A failed attempt: of a step, of the handler's own code, or of an invoke."""
+
+    attempt: int
+    at: int
+    error: ErrorInfo
+
+
+class TriggerRef(Stored, kw_only=True):
+    """An event that started a run; the event itself is in `events`."""
+
+    event_id: str
+    place: Place
+
+
+class Pause(Stored, kw_only=True):
+    """A reason to pause, since when, and who or what gave it."""
+
+    reason: str
+    at: int
+    caller: Caller | None = None
+    error: ErrorInfo | None = None
+
+
+class Waiting(Stored, kw_only=True):
+    """Why a run does not go on.
+
+    Attributes:
+        kind: `runner`, `start`, `sleep`, `event`, `child`, `backoff` or `invoke`.
+        until: When it is over at the latest, milliseconds since 1970 UTC.
+        step: The step that waits.
+        event: The awaited event's name.
+        path: The field that must match.
+        value: The canonical text that it must have.
+        run: The awaited child's id.
+        reason: What went wrong before, for people.
+        others: How many more steps wait.
+    """
+
+    kind: str
+    until: int | None = None
+    step: str | None = None
+    event: str | None = None
+    path: str | None = None
+    value: str | None = None
+    run: str | None = None
+    reason: str | None = None
+    others: int = 0
+
+
+class StepState(Stored, kw_only=True):
+    """A step; its output stands in a column of its own.
+
+    Attributes:
+        seq: The seq of the first fact that named it, its key within its run.
+        status: `completed`, `failed`, `retrying`, `due`, `waiting` or `cancelled`.
+        attempts: Executions so far.
+        failures: Its newest failed attempts.
+    """
+
+    seq: int
+    step: str
+    n: int = 0
+    kind: str = "run"
+    status: str = "waiting"
+    attempts: int = 0
+    number: int = 0
+    seen: int = 0
+    called_at: int
+    started_at: int | None = None
+    ended_at: int | None = None
+    due: int | None = None
+    retry_at: int | None = None
+    event: str | None = None
+    path: str = ""
+    value: str = ""
+    app: str | None = None
+    workflow: str | None = None
+    child: str | None = None
+    placed: bool = False
+    ready: bool = False
+    failures: list[Failure] = []
+
+    @property
+    def name(self) -> str:
+        """The step as it is shown: its id, and which use of it (P42)."""
+        return self.step if self.n == 0 else f"{self.step}:{self.n}"
+
+
+class RunState(Stored, kw_only=True):
+    """A run; its output stands in a column of its own.
+
+    Attributes:
+        num: Its number in the view: partition and seq of the fact that made it.
+        phase: `queued`, `running`, `waiting` or `ended`.
+        ended: Its final status, once it ended.
+        backoff: Until when the whole run waits (P37, P38), or None.
+        waiting: Why it does not go on.
+        pauses: Why it is paused.
+        steps: How many steps it has had.
+        last_seq: The seq of its newest fact.
+        last_offset: That fact's offset in the journal.
+    """
+
+    num: int
+    id: str
+    app: str
+    workflow: str
+    kind: str = "main"
+    phase: str = "queued"
+    ended: str = ""
+    created_at: int
+    ready_at: int = 0
+    started_at: int | None = None
+    ended_at: int | None = None
+    attempts: int = 0
+    invokes: int = 0
+    runner: str | None = None
+    backoff: int | None = None
+    backoff_kind: str = ""
+    waiting: Waiting | None = None
+    pauses: list[Pause] = []
+    triggers: list[TriggerRef] = []
+    caller: Caller | None = None
+    parent: str | None = None
+    parent_step: str | None = None
+    parent_n: int = 0
+    failed_run: str | None = None
+    failure_run: str | None = None
+    tick: int | None = None
+    handled: ErrorInfo | None = None
+    error: ErrorInfo | None = None
+    failures: list[Failure] = []
+    tokens: int = 0
+    cost: int = 0
+    cost_unknown: bool = False
+    steps: int = 0
+    discarded: int = 0
+    last_seq: int = 0
+    last_offset: int = 0

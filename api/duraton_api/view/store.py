@@ -1,0 +1,317 @@
+"""Writing the view's file: one upsert a row and batch, many rows a statement.
+
+SQLite lets go of the interpreter's lock at every statement and then waits to
+get it back, which is what costs most beside a busy loop. So rows are written
+64 to a statement instead of one by one.
+"""
+
+import sqlite3
+from array import array
+from collections.abc import Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from duraton_api.view import search
+from duraton_api.view.runfold import RunFold
+from duraton_api.view.schema import FORM, NAMES, TABLES, place_num
+from duraton_api.view.states import RunState, StepState
+from duraton_schemas.errors import OptionsError
+from duraton_schemas.options import read_app
+
+if TYPE_CHECKING:
+    from duraton_api.view.fold import Fold
+
+_CHUNKS = (64, 8, 1)
+BUSY_TIMEOUT_MS = 5_000
+"""How long a write waits for a reader's checkpoint; readers never block it otherwise."""
+CACHE_KIB = 16_384
+"""SQLite's page cache of the writing connection."""
+
+_encode = msgspec.json.Encoder().encode
+_run_decoder = msgspec.json.Decoder(RunState)
+_step_decoder = msgspec.json.Decoder(StepState)
+
+
+class EventRow:
+    """An event as it is known so far; None where it is not."""
+
+    __slots__ = (
+        "caller",
+        "data",
+        "dedupe_id",
+        "duplicate_of",
+        "id",
+        "name",
+        "num",
+        "recorded_at",
+        "run",
+        "subject",
+        "ts",
+    )
+
+    def __init__(self, num: int, event_id: str) -> None:
+        self.num = num
+        self.id = event_id
+        self.name: str | None = None
+        self.data: str | None = None
+        self.ts: int | None = None
+        self.recorded_at: int | None = None
+        self.dedupe_id: str | None = None
+        self.subject: str | None = None
+        self.caller: str | None = None
+        self.run: str | None = None
+        self.duplicate_of: str | None = None
+
+    def values(self) -> tuple[Any, ...]:
+        """The row's columns, in the table's order."""
+        return (
+            self.num,
+            self.id,
+            self.name,
+            self.data,
+            self.ts,
+            self.recorded_at,
+            self.dedupe_id,
+            self.subject,
+            self.caller,
+            self.run,
+            self.duplicate_of,
+        )
+
+
+class _Upsert:
+    """An INSERT of many rows, for each chunk size its own text."""
+
+    def __init__(self, table: str, columns: str, conflict: str) -> None:
+        names = columns.split()
+        row = f"({','.join('?' * len(names))})"
+        head = f"INSERT INTO {table} ({','.join(names)}) VALUES "  # noqa: S608 - our own names
+        self._sql = {size: head + ",".join([row] * size) + conflict for size in _CHUNKS}
+
+    def __call__(self, db: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+        done, count = 0, len(rows)
+        for size in _CHUNKS:
+            while count - done >= size:
+                db.execute(self._sql[size], list(chain.from_iterable(rows[done : done + size])))
+                done += size
+
+
+_RUNS = _Upsert(
+    "run_rows",
+    "num id app workflow kind status created_at ended_at event link output detail",
+    " ON CONFLICT (num) DO UPDATE SET status = excluded.status, ended_at = excluded.ended_at,"
+    " output = ifnull(excluded.output, output), detail = excluded.detail",
+)
+_STEPS = _Upsert(
+    "step_rows",
+    "run seq step n status output detail",
+    " ON CONFLICT (run, seq) DO UPDATE SET status = excluded.status,"
+    " output = ifnull(excluded.output, output), detail = excluded.detail",
+)
+_FACTS = _Upsert("facts", "run first offsets", " ON CONFLICT (run, first) DO NOTHING")
+_EVENTS = _Upsert(
+    "events",
+    "num id name data ts recorded_at dedupe_id subject caller run duplicate_of",
+    " ON CONFLICT (num) DO UPDATE SET"
+    " id = iif(excluded.id = '', id, excluded.id), name = ifnull(name, excluded.name),"
+    " data = ifnull(data, excluded.data), ts = ifnull(ts, excluded.ts),"
+    " recorded_at = ifnull(excluded.recorded_at, recorded_at),"
+    " dedupe_id = ifnull(dedupe_id, excluded.dedupe_id),"
+    " subject = ifnull(subject, excluded.subject), caller = ifnull(caller, excluded.caller),"
+    " run = ifnull(excluded.run, run),"
+    " duplicate_of = ifnull(excluded.duplicate_of, duplicate_of)",
+)
+_EVENT_RUNS = _Upsert(
+    "event_runs",
+    "event app workflow outcome run",
+    " ON CONFLICT (event, app, workflow) DO UPDATE SET outcome = excluded.outcome,"
+    " run = excluded.run WHERE outcome = 'pending'",
+)
+_PARKED = _Upsert("parked", "partition seq at source error payload", " ON CONFLICT DO NOTHING")
+_GAPS = _Upsert(
+    "gaps", "partition seq at topic source lost_from lost_to", " ON CONFLICT DO NOTHING"
+)
+
+
+class Store:
+    """The view's file as its one writer sees it.
+
+    Args:
+        path: The file.
+        cluster: The cluster whose journal it folds; a file of another is dropped.
+    """
+
+    def __init__(self, path: str, cluster: str) -> None:
+        self._cluster = cluster
+        self.db = sqlite3.connect(
+            path, isolation_level=None, check_same_thread=False, cached_statements=256
+        )
+        # OFF: the position stands in the same transaction, and the file can be made anew.
+        for pragma in (
+            "journal_mode = WAL",
+            "synchronous = OFF",
+            f"busy_timeout = {BUSY_TIMEOUT_MS}",
+            f"cache_size = -{CACHE_KIB}",
+            "temp_store = MEMORY",
+        ):
+            self.db.execute(f"PRAGMA {pragma}")
+        self.searchable = False
+        if not self._fits():
+            self.drop()
+
+    def _fits(self) -> bool:
+        try:
+            found = dict(self.db.execute("SELECT key, value FROM meta").fetchall())
+        except sqlite3.OperationalError:
+            return False
+        self.searchable = found.get("searchable") == "1"
+        return found.get("form") == str(FORM) and found.get("cluster") == self._cluster
+
+    def drop(self) -> None:
+        """Make the file anew, empty, at the beginning of the journal."""
+        self.searchable = False
+        with self.transaction():
+            for kind, name in NAMES:
+                self.db.execute(f"DROP {kind} IF EXISTS {name}")
+            for statement in TABLES.split(";\n"):
+                if statement.strip():
+                    self.db.execute(statement)
+            self.db.execute(
+                "INSERT INTO meta VALUES ('form', ?), ('cluster', ?), ('searchable', '0')",
+                (str(FORM), self._cluster),
+            )
+
+    def transaction(self) -> "_Transaction":
+        """One transaction; it is rolled back where its body raises."""
+        return _Transaction(self.db)
+
+    def positions(self) -> dict[int, tuple[int, int, int]]:
+        """For each partition the next offset, the newest seq and its time."""
+        rows = self.db.execute("SELECT partition, next, seq, at FROM positions")
+        return {partition: (after, seq, at) for partition, after, seq, at in rows}
+
+    def make_searchable(self) -> None:
+        """Index every run for full text, from now on at every write; see `search`."""
+        if self.searchable:
+            return
+        with self.transaction():
+            search.build(self.db)
+            self.db.execute("UPDATE meta SET value = '1' WHERE key = 'searchable'")
+        self.searchable = True
+
+    def load_run(self, run: str) -> RunFold | None:
+        """A run with its steps that are not over, or None where it is not known."""
+        row = self.db.execute("SELECT num, detail FROM run_rows WHERE id = ?", (run,)).fetchone()
+        if row is None:
+            return None
+        fold = RunFold(_run_decoder.decode(row[1]))
+        for (detail,) in self.db.execute(
+            "SELECT detail FROM step_rows WHERE run = ?"
+            " AND status IN ('waiting', 'retrying', 'due') ORDER BY seq",
+            (row[0],),
+        ):
+            step = _step_decoder.decode(detail)
+            fold.pending[step.step, step.n] = step
+        return fold
+
+    def write(self, fold: "Fold", moved: dict[int, tuple[int, int, int]]) -> None:
+        """Write what a batch changed, and how far the journal was read, in one transaction."""
+        runs: list[tuple[Any, ...]] = []
+        steps: list[tuple[Any, ...]] = []
+        facts: list[tuple[Any, ...]] = []
+        for run in fold.dirty:
+            runs.append(_run_row(run))
+            _step_rows(run, steps)
+            if run.offsets:
+                facts.append((run.state.num, run.offsets[0], array("q", run.offsets).tobytes()))
+        with self.transaction():
+            if fold.events:
+                _EVENTS(self.db, [row.values() for row in fold.events.values()])
+            if fold.event_runs:
+                _EVENT_RUNS(self.db, [(*k, *v) for k, v in fold.event_runs.items()])
+            _RUNS(self.db, runs)
+            _STEPS(self.db, steps)
+            _FACTS(self.db, facts)
+            _PARKED(self.db, fold.parked)
+            _GAPS(self.db, fold.gaps)
+            for entry in fold.registry:
+                if entry.kind == "app":
+                    self._register(entry.version, entry.key, entry.body)
+            if self.searchable:
+                search.index_runs(self.db, fold.dirty)
+            self.db.executemany(
+                "INSERT INTO positions VALUES (?, ?, ?, ?) ON CONFLICT (partition) DO UPDATE"
+                " SET next = excluded.next, seq = excluded.seq, at = excluded.at",
+                [(partition, *position) for partition, position in moved.items()],
+            )
+
+    def _register(self, version: int, app: str, body: str | None) -> None:
+        known = self.db.execute("SELECT version FROM apps WHERE name = ?", (app,)).fetchone()
+        if known is not None and known[0] >= version:
+            return
+        try:
+            options = None if body is None else read_app(body)
+        except OptionsError:
+            # It was accepted by another version of this program; show what can be shown.
+            options = None
+        url = None if options is None else options.url
+        self.db.execute(
+            "INSERT INTO apps VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"
+            " version = excluded.version, url = excluded.url, active = excluded.active",
+            (app, version, url, int(options is not None)),
+        )
+        self.db.execute("UPDATE workflows SET active = 0 WHERE app = ?", (app,))
+        for workflow in () if options is None else options.workflows:
+            self.db.execute(
+                "INSERT INTO workflows VALUES (?, ?, ?, 1, ?) ON CONFLICT (app, name) DO UPDATE"
+                " SET version = excluded.version, active = 1, options = excluded.options",
+                (app, workflow.name, version, _encode(workflow).decode()),
+            )
+
+    def close(self) -> None:
+        """Close the file."""
+        self.db.close()
+
+
+class _Transaction:
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def __enter__(self) -> None:
+        self._db.execute("BEGIN IMMEDIATE")
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is None:
+            self._db.execute("COMMIT")
+        elif self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+
+
+def _run_row(run: RunFold) -> tuple[Any, ...]:
+    state = run.state
+    status = run.settle()
+    event = place_num(state.triggers[0].place) if state.triggers else None
+    return (
+        state.num,
+        state.id,
+        state.app,
+        state.workflow,
+        state.kind,
+        status,
+        state.created_at,
+        state.ended_at,
+        event,
+        state.parent or state.failed_run,
+        run.output,
+        _encode(state).decode(),
+    )
+
+
+def _step_rows(run: RunFold, rows: list[tuple[Any, ...]]) -> None:
+    num = run.state.num
+    outputs = run.outputs
+    for seq, step in run.dirty_steps.items():
+        detail = _encode(step).decode()
+        rows.append((num, seq, step.step, step.n, step.status, outputs.get(seq), detail))
