@@ -281,11 +281,15 @@ class ScriptedEngine:
     async def settle(self) -> None:
         """Until nothing more happens without the test's doing."""
         quiet = 0
-        while quiet < 60:
-            before = len(self.sent), len(self.executed), len(self.replies)
+        while quiet < 40:
+            before = self._progress()
             await asyncio.sleep(0.001 if self.runner.executing else 0)
-            same = before == (len(self.sent), len(self.executed), len(self.replies))
-            quiet = quiet + 1 if same and not self.runner.host.tasks_executing else 0
+            same = before == self._progress() and not self.runner.host.tasks_executing
+            quiet = quiet + 1 if same else 0
+
+    def _progress(self) -> tuple[int, ...]:
+        given = sum(each._order.seen for each in self.runner.executions.values())
+        return len(self.sent), len(self.executed), len(self.replies), given
 
     def steps_executed(self) -> list[tuple[str, int]]:
         return [(step, attempt) for _, step, attempt in self.executed]

@@ -1,0 +1,296 @@
+"""`Engine`: a cluster of one process, its runner and its clock, inside a test."""
+
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from duraton.app import App
+from duraton.testing.host import Host
+from duraton.testing.shown import Answer, Shown
+from duraton.workflow import WorkflowDefinition
+from duraton_api.view.reads import PAGE_MAX, RunFilter
+from duraton_engine.settings import Settings
+from duraton_schemas.duration import Duration, to_ms
+from duraton_schemas.ids import run_slot
+from duraton_schemas.records import commands
+from duraton_schemas.records.common import Caller, Fact
+from duraton_schemas.records.public import Event
+from duraton_schemas.slots import partition_of
+from duraton_schemas.values import EVENT_BYTES_MAX, dump
+from duraton_streams.logs.base import JOURNAL
+
+T = TypeVar("T")
+
+ANSWER_TIMEOUT_S = 20.0
+"""Real seconds that a send may take; it is only reached where something hangs."""
+
+
+class RefusedError(Exception):
+    """The engine refused an act or a registration; `code` is stable."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{message} ({code})")
+        self.code = code
+
+
+class Engine:
+    """The whole engine in the test's process, with virtual time.
+
+    Runners and HTTP are the real code over in-process pipes; no step of it sleeps.
+
+    Args:
+        apps: Apps or workflows; workflows alone form an app named `test`.
+        log: `memory`, `sqlite` or `kafka` (the broker of `DURATON_TEST_KAFKA`).
+        partitions: How many partitions the cluster has.
+        transport: `connect` or `serve`.
+        start: The moment at which virtual time begins, ISO 8601.
+        settings: Limits and delays of the engine.
+        capacity: Runs that the runner executes at once.
+        options: What builders of special tests pass on to `Host`.
+    """
+
+    def __init__(
+        self,
+        *apps: App | WorkflowDefinition | Sequence[App | WorkflowDefinition],
+        log: str = "memory",
+        partitions: int = 1,
+        transport: str = "connect",
+        start: str = "2026-01-01T00:00:00Z",
+        settings: Settings | None = None,
+        capacity: int = 1_000,
+        **options: Any,
+    ) -> None:
+        self._host = Host(
+            _apps(apps),
+            log=log,
+            partitions=partitions,
+            transport=transport,
+            start=start,
+            settings=settings or Settings(),
+            capacity=capacity,
+            **options,
+        )
+        self.clock = self._host.time
+
+    async def __aenter__(self) -> "Engine":
+        await self._host.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._host.stop()
+
+    # Evidence ---------------------------------------------------------------------
+
+    @property
+    def started(self) -> list[tuple[str, str, float]]:
+        """(workflow, run id, seconds since start) of each run's first start."""
+        return self._host.started
+
+    @property
+    def executions(self) -> list[tuple[str, str, int, float]]:
+        """(run id, step, attempt, seconds since start), each time user code of a step ran."""
+        return self._host.executions
+
+    def facts(self, run: str) -> list[Fact]:
+        """A run's facts, decoded, in order."""
+        core = self._host.core
+        partition = partition_of(run_slot(run), core.log.partitions)
+        end = core.log.bounds(JOURNAL, partition)[1]
+        found: list[Fact] = []
+        offset = 0
+        while True:
+            records = core.log.read(JOURNAL, partition, offset, 1_000, end=end)
+            if not records:
+                return found
+            for record in records:
+                fact = core.codec.decode(record.value or b"")
+                if isinstance(fact, Fact) and getattr(fact, "run", None) == run:
+                    found.append(fact)
+            offset = records[-1].offset + 1
+
+    # What people send ----------------------------------------------------------------
+
+    async def send(
+        self,
+        name: str,
+        data: Mapping[str, Any] | None = None,
+        *,
+        dedupe_id: str | None = None,
+        subject: str | None = None,
+        key: str | None = None,
+    ) -> list[Answer]:
+        """Send one event, as `POST /events`; one answer a workflow.
+
+        Args:
+            name: The event's name.
+            data: Its data.
+            dedupe_id: A repeat within 24 h answers an empty list.
+            subject: What it is about.
+            key: The name of the API key that sends; None is the test's own.
+
+        Raises:
+            ConnectionError: The engine was crashed meanwhile.
+        """
+        event = self._event(name, data, dedupe_id, subject, key)
+        return (await self._send([event]))[0]
+
+    async def send_many(
+        self, events: Sequence[tuple[str, Mapping[str, Any]]], *, key: str | None = None
+    ) -> list[list[Answer]]:
+        """Send several events in one POST; one list an event, in order."""
+        made = [self._event(name, data, None, None, key) for name, data in events]
+        return await self._send(made)
+
+    def _event(
+        self,
+        name: str,
+        data: Mapping[str, Any] | None,
+        dedupe_id: str | None,
+        subject: str | None,
+        key: str | None,
+    ) -> Event:
+        caller = key or "test"
+        return Event(
+            id=self._host.core.new_id(),
+            name=name,
+            data=dump({} if data is None else data, limit=EVENT_BYTES_MAX),
+            ts=self.clock.now_ms(),
+            dedupe_id=dedupe_id,
+            subject=subject,
+            caller=Caller(kind="key", id=caller, root=f"key:{caller}"),
+        )
+
+    async def _send(self, events: list[Event]) -> list[list[Answer]]:
+        core = self._host.core
+        post = await self._host.during(core.append_events(events, ANSWER_TIMEOUT_S))
+        return [[Answer.of(effect) for effect in each.answers] for each in post.outcomes]
+
+    async def register(self, app: App | WorkflowDefinition | Sequence[WorkflowDefinition]) -> None:
+        """Deploy an app: it replaces the one of its name, or is added.
+
+        Raises:
+            RefusedError: The registration was refused; nothing of it took effect.
+        """
+        for each in _apps((app,)):
+            reason = await self._host.deploy(each)
+            if reason is not None:
+                raise RefusedError("options-refused", reason)
+
+    async def act(self, run: str, act: str, **details: Any) -> Shown:
+        """Act on a run: `pause`, `resume` or `cancel`; answers the run.
+
+        Raises:
+            RefusedError: The engine refused it.
+        """
+        kinds: dict[str, type[commands.Command]] = {
+            "pause": commands.PauseRun,
+            "resume": commands.ResumeRun,
+            "cancel": commands.CancelRun,
+        }
+        if act not in kinds:
+            raise RefusedError("not-yet", f"this version cannot {act} a run")
+        core = self._host.core
+        caller = Caller(kind="key", id="test", root="key:test")
+        command = kinds[act](id=core.new_id(), caller=caller, run=run, **details)
+        reply = await self._host.during(core.command(command, ANSWER_TIMEOUT_S))
+        if not reply.ok:
+            raise RefusedError(reply.code or "refused", reply.message or "refused")
+        return await self.run(reply.run or run)
+
+    # Time -------------------------------------------------------------------------------
+
+    async def advance(self, duration: Duration) -> None:
+        """Let time pass; all that falls due happens at its own instant, in order."""
+        await self._host.advance(to_ms(duration))
+
+    async def settle(self) -> None:
+        """Go on until nothing more happens without time passing."""
+        await self._host.settle()
+
+    async def crash(self, down: Duration | None = None, *, runner: bool = False) -> None:
+        """The engine's process dies here and comes back; nothing in memory survives.
+
+        Args:
+            down: How long it is away; what fell due meanwhile happens on its return.
+            runner: Whether the runner's process dies with it.
+        """
+        await self._host.crash(0 if down is None else to_ms(down), runner=runner)
+
+    # Reads ------------------------------------------------------------------------------
+
+    async def run(self, run: str | None) -> Shown:
+        """A run as `GET /runs/{id}` shows it.
+
+        Raises:
+            KeyError: There is no such run.
+        """
+        assert run is not None, "the answer has no run"
+        detail = self._read().run(run)
+        if detail is None:
+            raise KeyError(run)
+        return Shown(_plain(detail))
+
+    async def runs(self, status: str | None = None, **filters: Any) -> list[Shown]:
+        """All runs that match, newest first, as `GET /runs` shows them."""
+        statuses = tuple(status.split(",")) if status else ()
+        found: list[Shown] = []
+        cursor: str | None = None
+        while True:
+            wanted = RunFilter(statuses=statuses, limit=PAGE_MAX, cursor=cursor, **filters)
+            page = _plain(self._read().runs(wanted))
+            found.extend(Shown(item) for item in page["runs"])
+            cursor = page.get("cursor") or page.get("nextCursor")
+            if not cursor:
+                return found
+
+    async def event(self, event: str) -> Shown:
+        """An event as `GET /events/{id}` shows it."""
+        item = self._read().event(event)
+        if item is None:
+            raise KeyError(event)
+        return Shown(_plain(item))
+
+    async def flow_state(self, workflow: str | None = None) -> Any:
+        """What `GET /flow-state` answers."""
+        in_use = self._read().in_use()
+        return {"debounce": [], "batch": [], "concurrency": {"limit": 0, "inUse": in_use}}
+
+    async def set_ceiling(self, ceiling: int) -> None:
+        """Set the project's ceiling; flow control is not part of this version."""
+        raise RefusedError("not-yet", f"this version has no ceiling to set to {ceiling}")
+
+    async def bulk(self, act: str, **filters: Any) -> Shown:
+        """Act on many runs; not part of this version."""
+        raise RefusedError("not-yet", f"this version has no bulk {act}")
+
+    def _read(self) -> Any:
+        view = self._host.core.view
+        view.drain()
+        return view.reads
+
+    async def during(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await something of the engine's while it goes on; for HTTP calls in tests."""
+        return await self._host.during(work)
+
+
+def _plain(value: object) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def _apps(given: Sequence[Any]) -> list[App]:
+    apps: list[App] = []
+    loose: list[WorkflowDefinition] = []
+    for each in given:
+        if isinstance(each, App):
+            apps.append(each)
+        elif isinstance(each, WorkflowDefinition):
+            loose.append(each)
+        else:
+            apps.extend(item for item in each if isinstance(item, App))
+            loose.extend(item for item in each if isinstance(item, WorkflowDefinition))
+    if loose:
+        apps.append(App("test", workflows=loose))
+    return apps
+
+

@@ -1,0 +1,14 @@
+"""The pytest fixture `duraton`: a factory of engines with `Engine`'s arguments."""
+
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def duraton() -> Any:
+    """Makes engines: `async with duraton(app) as engine: ...`."""
+    # Imported here, so that tests that do not use it do not load the engine.
+    from duraton.testing.engine import Engine  # noqa: PLC0415 - as the line above says
+
+    return Engine
