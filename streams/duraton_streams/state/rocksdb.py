@@ -112,8 +112,7 @@ class RocksStore:
         except Exception as error:  # rocksdict raises bare Exceptions, told apart by their text
             raise _opening_error(path, str(error)) from error
         self._write = WriteOptions()
-        # the stub shows a property as a method
-        self._write.disable_wal = not shared.settings.wal  # type: ignore[method-assign, assignment]
+        self._write.disable_wal = not shared.settings.wal  # type: ignore[method-assign, assignment]  # a property that its stub calls a method
         self._closed = False
 
     def get(self, key: bytes) -> bytes | None:
