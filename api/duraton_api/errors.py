@@ -16,6 +16,9 @@ ApiError
 │   ├── ViewBehindError      the view has not reached what the caller must see
 │   ├── ViewFailedError      the view cannot be folded at present
 │   └── QueryTooSlowError    a read took longer than it may
+├── UnavailableError         the engine cannot answer now (503)
+│   ├── AnswerUnknownError   it is not known whether the request was recorded
+│   └── EngineStoppedError   the engine stopped before it could answer
 └── PendingError             a command is recorded, its answer has not come yet (202)
 
 Policy is data on the class: `code` is stable and shown to people, `status` is
@@ -225,6 +228,30 @@ class QueryTooSlowError(ViewError):
     title = "The query took too long"
     retriable = False
     advice = "Narrow it by time, status or workflow."
+
+
+class UnavailableError(ApiError):
+    """The engine cannot answer now."""
+
+    code = "unavailable"
+    status = 503
+    title = "The engine cannot answer now"
+    retriable = True
+    advice = "Send it again; an event with a dedupeId is recorded once."
+
+
+class AnswerUnknownError(UnavailableError):
+    """It is not known whether the request was recorded."""
+
+    code = "answer-unknown"
+    title = "It is not known whether the request was recorded"
+
+
+class EngineStoppedError(UnavailableError):
+    """The engine stopped before it could answer."""
+
+    code = "engine-stopped"
+    title = "The engine stopped"
 
 
 class PendingError(ApiError):

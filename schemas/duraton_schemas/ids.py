@@ -1,5 +1,6 @@
 """Ids that carry their slot: runs and invocation tokens (DESIGN 4 and 8)."""
 
+from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -44,6 +45,7 @@ def run_id(slot: int, origin: str, app: str, workflow: str) -> str:
     return f"{_PREFIX}{_text(slot, 2)}{_text(number, _HASH_LETTERS)}"
 
 
+@lru_cache(maxsize=16_384)
 def run_slot(run: str) -> int:
     """The slot written in a run's id.
 

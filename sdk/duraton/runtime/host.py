@@ -73,6 +73,11 @@ class Host:
     def executing(self) -> int:
         return self.tasks_executing + self._threads_executing
 
+    @property
+    def threads_executing(self) -> int:
+        """Plain functions that run in worker threads now."""
+        return self._threads_executing
+
     async def in_thread(self, function: Callable[[], Any]) -> Any:
         """Call a plain function in a worker thread.
 

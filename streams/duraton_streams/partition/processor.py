@@ -74,7 +74,7 @@ class PartitionProcessor:
         machine: Decides, and says how facts change state.
         state: The partition's state.
         outlet: Where committed facts and effects go.
-        clock: The engine's time.
+        make_clock: Makes the engine's clock, given the newest fact's time.
         codec: Encodes and decodes records.
         node: The owner's name, for `owner.took`.
         version: The program's version.
@@ -89,7 +89,7 @@ class PartitionProcessor:
         machine: Machine,
         state: State,
         outlet: Outlet,
-        clock: Clock,
+        make_clock: Callable[[int], Clock],
         *,
         codec: Codec,
         node: str,
@@ -106,7 +106,8 @@ class PartitionProcessor:
         self._machine = machine
         self._appliers: Mapping[type[Fact], Applier] = machine.appliers
         self._outlet = outlet
-        self._clock = clock
+        self._make_clock = make_clock
+        self._clock: Clock = make_clock(0)
         self._codec = codec
         self._node = node
         self._version = version
@@ -153,6 +154,7 @@ class PartitionProcessor:
             batch=self.settings.replay_batch,
             progress=progress,
         )
+        self._clock = self._make_clock(standing.clock)
         # 4
         self._counters.epoch = standing.epoch + 1
         self._counters.seq = standing.seq
@@ -186,6 +188,11 @@ class PartitionProcessor:
         """Where the partition stands."""
         assert self._owned is not None, "the processor is open"
         return self._owned.standing
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of this ownership."""
+        return self._clock
 
     @property
     def clock_ms(self) -> int:
@@ -228,6 +235,11 @@ class PartitionProcessor:
         """Events and commands that wait in memory; above `backlog_max` new ones are refused."""
         waiting = sum(len(queue) for queue in self._submitted.values())
         return waiting + len(self._held[EVENTS]) + len(self._held[COMMANDS])
+
+    def next_of(self, topic: str, partition: int) -> int:
+        """The next offset of an input, whether or not it is committed that it was read."""
+        moved = self._moved.get((topic, partition))
+        return self.standing.next_of(topic, partition) if moved is None else moved
 
     def next_due(self) -> int | None:
         """When the next timer or later call is due, milliseconds since 1970 UTC."""
@@ -307,11 +319,15 @@ class PartitionProcessor:
         for tell, offset in taken:
             tell(offset)
 
-    def doubt(self, batch: Batch) -> None:
-        """After a `DoubtError`: drop the overlay, rebuild from the journal, go on.
+    def doubt(self, batch: Batch) -> list[Taken]:
+        """After a `DoubtError`: drop the overlay, rebuild from the journal, go on. It blocks.
 
         Calls of the batch are offered again; the engine knows those it has by
-        (run, step, attempt). Submitted inputs are answered as unknown.
+        (run, step, attempt).
+
+        Returns:
+            Whom to tell, on the loop's thread, that it is not known whether their
+            submitted input was written.
         """
         taken, self._taken = self._taken, []
         calls = list(batch.calls)
@@ -319,8 +335,7 @@ class PartitionProcessor:
         self.close()
         self.open()
         self._calls.extendleft(reversed(calls))
-        for tell, _ in taken:
-            tell(None)
+        return [tell for tell, _ in taken]
 
     def turn(self) -> bool:
         """One batch from beginning to end, inline.
@@ -334,7 +349,8 @@ class PartitionProcessor:
         try:
             offsets = self.commit(batch)
         except DoubtError:
-            self.doubt(batch)
+            for tell in self.doubt(batch):
+                tell(None)
             return True
         self.finish(batch, offsets)
         return True

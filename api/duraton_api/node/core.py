@@ -1,0 +1,300 @@
+"""A node without its server: partitions, runners and view put together.
+
+The same core runs under a server on real time and in a test on virtual time;
+only who takes the turns, and by which clock, differs.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from duraton_api.errors import AnswerUnknownError, EngineStoppedError, PendingError
+from duraton_api.node.append import Appender
+from duraton_api.node.settings import NodeSettings
+from duraton_api.node.waiting import Post, Waiting
+from duraton_api.runners.clock import Clock as GatewayClock
+from duraton_api.runners.gateway import Gateway
+from duraton_api.runners.hub import Hub
+from duraton_api.runners.serve import ServeCaller
+from duraton_api.version import VERSION
+from duraton_api.view.view import View
+from duraton_engine.calls import Call, RoomFreed
+from duraton_engine.decoding import POST_HEADER, REGISTRY_HEADER
+from duraton_engine.effects import EventAccepted, EventAnswered, RegistryMoved, Reply, ToRunner
+from duraton_engine.machine import EngineMachine
+from duraton_engine.registrations import Registrations
+from duraton_engine.room import Room
+from duraton_schemas.codec import Codec
+from duraton_schemas.ids import run_slot
+from duraton_schemas.records import commands
+from duraton_schemas.records.common import Caller, Fact
+from duraton_schemas.records.public import Event
+from duraton_schemas.slots import PROJECT_SLOT, home_slot, partition_of, slot_of
+from duraton_streams.errors import OverloadedError
+from duraton_streams.logs.base import COMMANDS, EVENTS, Headers, Log, NewRecord
+from duraton_streams.partition.clock import Clock
+from duraton_streams.partition.processor import PartitionProcessor
+from duraton_streams.partition.recovery import Progress
+from duraton_streams.state.overlay import State
+
+SYSTEM = Caller(kind="system", id="runner", root="system:runner")
+"""Who registers an app by connecting."""
+
+
+class Core:
+    """The partitions of this process and everything around them; an `Outlet`.
+
+    Args:
+        log: The cluster's log.
+        settings: The node's settings.
+        make_state: Makes a partition's state over its store.
+        make_clock: Makes a partition's clock, given the newest fact's time.
+        gateway_clock: Time and timers of the runners' connections.
+        view: What people read.
+        wake: Called with a partition that has something to do, from any thread.
+        append: Writes inputs where owners do not (Kafka).
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        settings: NodeSettings,
+        *,
+        make_state: Callable[[int], State],
+        make_clock: Callable[[int], Clock],
+        gateway_clock: GatewayClock,
+        view: View,
+        wake: Callable[[int], None],
+        serve: Callable[["Core"], ServeCaller],
+    ) -> None:
+        self.log = log
+        self.settings = settings
+        self.codec = Codec()
+        self.view = view
+        self.room = Room(self._room_freed)
+        self.waiting = Waiting()
+        self.registry = 0
+        self.hub = Hub(
+            node=settings.node,
+            partitions=log.partitions,
+            offer=self.offer,
+            room=self.room,
+            register=self._register,
+            clock=gateway_clock,
+            settings=settings.hub,
+        )
+        self.gateway = Gateway(self.hub, serve(self))
+        self.appender = None if log.embedded else Appender(log)
+        self.machines = [
+            EngineMachine(number, self.room, settings.engine, self.codec)
+            for number in range(log.partitions)
+        ]
+        self.processors = [
+            PartitionProcessor(
+                log,
+                number,
+                self.machines[number],
+                make_state(number),
+                self,
+                make_clock,
+                codec=self.codec,
+                node=settings.node,
+                version=VERSION,
+                settings=settings.processor,
+                wake=lambda number=number: wake(number),  # type: ignore[misc]  # mypy infers no default argument
+            )
+            for number in range(log.partitions)
+        ]
+
+    def open(self, progress: Progress | None = None) -> None:
+        """Recover every partition and become its owner. It blocks."""
+        for processor in self.processors:
+            processor.open(progress)
+            self.registry = max(self.registry, processor.standing.registry)
+
+    # Outlet -------------------------------------------------------------------------
+
+    def committed(self, partition: int, facts: Sequence[tuple[int, Fact]]) -> None:
+        self.view.feed(partition, facts)
+
+    def effects(self, partition: int, effects: Sequence[object]) -> None:
+        frames: list[ToRunner] = []
+        waiting = self.waiting
+        for effect in effects:
+            if isinstance(effect, ToRunner):
+                frames.append(effect)
+            elif isinstance(effect, EventAccepted):
+                waiting.accepted(effect)
+            elif isinstance(effect, EventAnswered):
+                waiting.answered(effect)
+            elif isinstance(effect, Reply):
+                self.registry = max(self.registry, effect.version)
+                waiting.replied(effect)
+            elif isinstance(effect, RegistryMoved):
+                self.registry = max(self.registry, effect.version)
+        if frames:
+            self.gateway.deliver(frames)
+
+    # Calls --------------------------------------------------------------------------
+
+    def offer(self, partition: int | None, call: Call) -> None:
+        """Give a call to a partition, or to all."""
+        if partition is not None:
+            self.processors[partition].offer(call)
+            return
+        for processor in self.processors:
+            processor.offer(call)
+
+    def _room_freed(self) -> None:
+        self.offer(None, RoomFreed())
+
+    async def _register(self, body: str) -> Reply:
+        name = _app_name(body)
+        return await self.command(
+            commands.RegisterApp(id=self.new_id(), caller=SYSTEM, app=name, body=body)
+        )
+
+    # What people send ------------------------------------------------------------------
+
+    def new_id(self) -> str:
+        """A random id for a POST, a command or an event."""
+        return secrets.token_hex(12)
+
+    def registrations(self) -> Registrations:
+        """What the first partition decides by, for placing events."""
+        machine, processor = self.machines[0], self.processors[0]
+        found = machine.engine.registrations
+        found.refresh(processor.state, processor.standing.registry)
+        return found
+
+    def place_of(self, names: set[str], post: str) -> int:
+        """The partition of a POST's events: their home's, where they have one (DESIGN 3)."""
+        if self.log.partitions == 1:
+            return 0
+        registrations = self.registrations()
+        homes = {
+            partition_of(home_slot(*home), self.log.partitions)
+            for name in names
+            for home in registrations.match(name)
+        }
+        if len(homes) == 1:
+            return homes.pop()
+        return partition_of(slot_of("post", post), self.log.partitions)
+
+    async def append_events(self, events: Sequence[Event], timeout_s: float) -> Post:
+        """Record the events of one POST and wait for what they lead to.
+
+        Args:
+            events: At least one, each with its id and caller.
+            timeout_s: How long to wait for the fan-out (P46: 5 s).
+
+        Returns:
+            What became of each; some of it may be pending.
+
+        Raises:
+            OverloadedError: Too much waits; nothing was recorded.
+            AnswerUnknownError: It is not known whether they were recorded.
+        """
+        post = self.new_id()
+        partition = self.place_of({event.name for event in events}, post)
+        self._refuse_overload(partition)
+        waiting = self.waiting.open_post(post, len(events))
+        stamp = self._stamp(partition)
+        now = self.processors[partition].clock_ms
+        records = [
+            NewRecord(
+                EVENTS,
+                partition,
+                self.codec.encode(event),
+                event.name.encode(),
+                ((POST_HEADER, f"{post}/{number}".encode()), *stamp),
+                now,
+            )
+            for number, event in enumerate(events)
+        ]
+        try:
+            await self._append(partition, records, waiting.fail)
+            await asyncio.wait((waiting.done,), timeout=timeout_s)
+            if waiting.done.done():
+                waiting.done.result()
+        finally:
+            self.waiting.close_post(post)
+        return waiting
+
+    async def command(self, command: commands.Command, timeout_s: float = 5.0) -> Reply:
+        """Give a command to its slot's partition and wait for the reply.
+
+        Raises:
+            OverloadedError: Too much waits; nothing was recorded.
+            PendingError: No reply came in time; the command is recorded.
+        """
+        partition = partition_of(_target_slot(command), self.log.partitions)
+        self._refuse_overload(partition)
+        future = self.waiting.open_reply(command.id)
+        record = NewRecord(
+            COMMANDS,
+            partition,
+            self.codec.encode(command),
+            command.id.encode(),
+            self._stamp(partition),
+            self.processors[partition].clock_ms,
+        )
+
+        def fail(error: Exception) -> None:
+            if not future.done():
+                future.set_exception(error)
+
+        try:
+            await self._append(partition, [record], fail)
+            await asyncio.wait((future,), timeout=timeout_s)
+            if not future.done():
+                raise PendingError("its answer has not come yet")
+            return future.result()
+        finally:
+            self.waiting.close_reply(command.id)
+
+    def stop_waiting(self) -> None:
+        """Answer everyone who waits: the process ends."""
+        self.waiting.fail(EngineStoppedError("the engine stopped before it could answer"))
+
+    def _refuse_overload(self, partition: int) -> None:
+        processor = self.processors[partition]
+        if processor.backlog >= self.settings.processor.backlog_max:
+            raise OverloadedError(f"{processor.backlog} events and commands wait already")
+
+    def _stamp(self, partition: int) -> Headers:
+        if self.processors[partition].standing.registry >= self.registry:
+            return ()
+        return ((REGISTRY_HEADER, str(self.registry).encode()),)
+
+    async def _append(
+        self, partition: int, records: list[NewRecord], fail: Callable[[Exception], None]
+    ) -> None:
+        if self.appender is not None:
+            await self.appender.append(records)
+            return
+
+        def taken(offset: int | None) -> None:
+            if offset is None:
+                fail(AnswerUnknownError("it is not known whether it was recorded; send it again"))
+
+        for record in records:
+            self.processors[partition].submit(record, taken)
+
+
+def _target_slot(command: commands.Command) -> int:
+    if isinstance(command, commands.RegisterApp):
+        return PROJECT_SLOT
+    if isinstance(command, (commands.CancelRun, commands.PauseRun, commands.ResumeRun)):
+        return run_slot(command.run)
+    raise TypeError(f"a {type(command).__name__} has no target")
+
+
+class _Named(msgspec.Struct):
+    name: str
+
+
+def _app_name(body: str) -> str:
+    return msgspec.json.decode(body, type=_Named).name
