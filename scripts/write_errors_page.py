@@ -56,8 +56,8 @@ OTHER_CODES = {
         ),
         "quarantine": (
             (
-                "A decision about the run raised an error, which is a defect of the engine. The run "
-                "is paused with the reason `quarantine` and holds no place of others."
+                "A decision about the run raised an error, which is a defect of the engine. The "
+                "run is paused with the reason `quarantine` and holds no place of others."
             ),
             "Resume the run to try again; report the error's text if it comes back.",
         ),
