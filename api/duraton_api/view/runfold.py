@@ -196,16 +196,36 @@ def _step_called(run: RunFold, fact: j.StepCalled) -> None:
 
 
 def _step_completed(run: RunFold, fact: j.StepCompleted) -> None:
-    step = run.step(fact, fact.kind)
-    step.status = "completed"
-    step.attempts, step.number, step.seen = fact.attempt, fact.number, fact.seen
-    step.retry_at = None
-    step.ended_at = fact.at
-    if fact.started_at is not None and step.started_at is None:
-        step.started_at = fact.started_at
+    header = fact.header
+    assert header is not None, "a fact of the journal has its header"
+    step = run.pending.pop((fact.step, fact.n), None)
+    if step is None:
+        # Nearly every step: nothing was known of it before its result.
+        step = StepState(
+            seq=header.seq,
+            step=fact.step,
+            n=fact.n,
+            kind=fact.kind,
+            status="completed",
+            attempts=fact.attempt,
+            number=fact.number,
+            seen=fact.seen,
+            called_at=header.at,
+            started_at=fact.started_at,
+            ended_at=header.at,
+        )
+        run.state.steps += 1
+    else:
+        step.status = "completed"
+        step.attempts, step.number, step.seen = fact.attempt, fact.number, fact.seen
+        step.retry_at = None
+        step.ended_at = header.at
+        if step.started_at is None:
+            step.started_at = fact.started_at
+    run.dirty_steps[step.seq] = step
     run.outputs[step.seq] = fact.output
-    del run.pending[fact.step, fact.n]
-    _spent(run.state, fact.spend)
+    if fact.spend is not None:
+        _spent(run.state, fact.spend)
 
 
 def _step_failed(run: RunFold, fact: j.StepFailed) -> None:

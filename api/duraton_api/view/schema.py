@@ -12,15 +12,15 @@ from duraton_streams.logs.base import COMMANDS, EVENTS, JOURNAL, MESSAGES
 FORM = 1
 
 PLACE_TOPICS = (EVENTS, JOURNAL, MESSAGES, COMMANDS)
+_TOPIC_NUMBERS = {topic: number for number, topic in enumerate(PLACE_TOPICS)}
 _OFFSET_BITS = 51
 _PARTITION_BITS = 10
 
 
 def place_num(place: Place) -> int | None:
     """A place on the log as one whole number, or None for other topics."""
-    try:
-        topic = PLACE_TOPICS.index(place.topic)
-    except ValueError:
+    topic = _TOPIC_NUMBERS.get(place.topic)
+    if topic is None:
         return None
     return (((topic << _PARTITION_BITS) | place.partition) << _OFFSET_BITS) | place.offset
 

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 _CHUNKS = (64, 8, 1)
 BUSY_TIMEOUT_MS = 5_000
 """How long a write waits for a reader's checkpoint; readers never block it otherwise."""
+PAGE_BYTES = 8_192
+"""SQLite's page: measured best for rows of this size."""
+CHECKPOINT_PAGES = 4_000
+"""Pages in the write-ahead log before it is copied into the file: 32 MiB."""
 CACHE_KIB = 16_384
 """SQLite's page cache of the writing connection."""
 
@@ -150,7 +154,9 @@ class Store:
         )
         # OFF: the position stands in the same transaction, and the file can be made anew.
         for pragma in (
+            f"page_size = {PAGE_BYTES}",
             "journal_mode = WAL",
+            f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
             "synchronous = OFF",
             f"busy_timeout = {BUSY_TIMEOUT_MS}",
             f"cache_size = -{CACHE_KIB}",
