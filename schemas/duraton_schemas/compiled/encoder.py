@@ -42,12 +42,13 @@ class _Writer:
     def __init__(self) -> None:
         self._lines: list[str] = []
         self._given: list[str] = []
+        self._begun = False
         self._depth = 1
         self._names = 0
 
     def finish(self) -> str:
         self._flush()
-        body = ["def encode(record):", "    parts = []", *self._lines, "    return join(parts)"]
+        body = ["def encode(record):", *self._lines, "    return join(parts)"]
         return "\n".join(body) + "\n"
 
     def give(self, *expressions: str) -> None:
@@ -120,7 +121,9 @@ class _Writer:
     def _flush(self) -> None:
         if self._given:
             given, self._given = self._given, []
-            self._line(f"parts += ({', '.join(given)},)")
+            # The frame is given first, so the list begins before any branch.
+            self._line(f"parts {'+=' if self._begun else '='} [{', '.join(given)}]")
+            self._begun = True
 
     def _name(self) -> str:
         self._names += 1
