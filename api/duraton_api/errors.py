@@ -6,9 +6,13 @@ ApiError
 │   ├── BadParameterError    a query or path parameter that cannot be read
 │   └── BadSqlError          SQL that is refused, or that SQLite cannot run
 ├── UnauthorizedError        no key, or a key that is not known (401)
-├── ForbiddenError           a key without the scope, or a caller that is not local (403)
-├── NotFoundError            a run, event, workflow or schema that is not known (404)
+├── ForbiddenError           a key without the scope (403)
+│   └── NotLocalError        a caller or host that is not this machine, without keys
+├── NotFoundError            what the path names is not known (404)
+│   ├── RunUnknownError, EventUnknownError, WorkflowUnknownError, SchemaMissingError
+├── MethodNotAllowedError    a path that takes other methods (405)
 ├── RefusedError             the engine refused a command (409)
+│   └── RunEndedError        the run has ended already
 ├── TooLargeError            a body, event or POST above its limit (413)
 ├── BusyError                too much new work waits (429)
 ├── NotYetError              a call that this version does not carry out (501)
@@ -19,6 +23,7 @@ ApiError
 ├── UnavailableError         the engine cannot answer now (503)
 │   ├── AnswerUnknownError   it is not known whether the request was recorded
 │   └── EngineStoppedError   the engine stopped before it could answer
+├── PortInUseError           another process listens on the port
 └── PendingError             a command is recorded, its answer has not come yet (202)
 
 Policy is data on the class: `code` is stable and shown to people, `status` is
@@ -145,6 +150,10 @@ class MethodNotAllowedError(ApiError):
     title = "The path does not take this method"
     advice = "Use a method that the Allow header names."
 
+    def __init__(self, message: str, methods: list[str]) -> None:
+        super().__init__(message)
+        self.methods = methods
+
 
 class RefusedError(ApiError):
     """The engine refused a command; nothing changed."""
@@ -252,6 +261,14 @@ class EngineStoppedError(UnavailableError):
 
     code = "engine-stopped"
     title = "The engine stopped"
+
+
+class PortInUseError(ApiError):
+    """The node cannot listen: another process does, or the address is not this machine's."""
+
+    code = "port-in-use"
+    title = "The port cannot be listened on"
+    advice = "Stop the other process, or pass another --port."
 
 
 class PendingError(ApiError):

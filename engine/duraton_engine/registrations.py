@@ -29,7 +29,7 @@ class Registrations:
         if version == self._version:
             return
         self.__init__()  # type: ignore[misc]  # starts over with empty indexes
-        for app in _apps(state):
+        for app in registered_apps(state):
             self._add(app)
         after = None
         while True:
@@ -80,7 +80,8 @@ class Registrations:
         return (event, path) in self._ready
 
 
-def _apps(state: StateReader) -> Iterator[AppOptions]:
+def registered_apps(state: StateReader) -> Iterator[AppOptions]:
+    """Every app that a partition has applied."""
     after = None
     while True:
         rows = state.scan(tables.APPLIED, (APP,), 100, after)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from duraton_api.errors import AnswerUnknownError, EngineStoppedError, PendingError
+from duraton_api.http.metrics import Metrics
 from duraton_api.node.append import Appender
 from duraton_api.node.settings import NodeSettings
 from duraton_api.node.waiting import Post, Waiting
@@ -24,12 +25,14 @@ from duraton_engine.calls import Call, RoomFreed
 from duraton_engine.decoding import POST_HEADER, REGISTRY_HEADER
 from duraton_engine.effects import EventAccepted, EventAnswered, RegistryMoved, Reply, ToRunner
 from duraton_engine.machine import EngineMachine
-from duraton_engine.registrations import Registrations
+from duraton_engine.registrations import APP, Registrations, registered_apps
 from duraton_engine.room import Room
 from duraton_schemas.codec import Codec
 from duraton_schemas.ids import run_slot
+from duraton_schemas.options import read_app
 from duraton_schemas.records import commands
 from duraton_schemas.records.common import Caller, Fact
+from duraton_schemas.records.journal import RegistrationApplied
 from duraton_schemas.records.public import Event
 from duraton_schemas.slots import PROJECT_SLOT, home_slot, partition_of, slot_of
 from duraton_streams.errors import OverloadedError
@@ -54,7 +57,8 @@ class Core:
         gateway_clock: Time and timers of the runners' connections.
         view: What people read.
         wake: Called with a partition that has something to do, from any thread.
-        append: Writes inputs where owners do not (Kafka).
+        serve: Makes what calls served apps.
+        metrics: The node's counters, where it has any.
     """
 
     def __init__(
@@ -68,11 +72,13 @@ class Core:
         view: View,
         wake: Callable[[int], None],
         serve: Callable[["Core"], ServeCaller],
+        metrics: Metrics | None = None,
     ) -> None:
         self.log = log
         self.settings = settings
         self.codec = Codec()
         self.view = view
+        self.metrics = metrics
         self.room = Room(self._room_freed)
         self.waiting = Waiting()
         self.registry = 0
@@ -103,6 +109,7 @@ class Core:
                 node=settings.node,
                 version=VERSION,
                 settings=settings.processor,
+                in_doubt=self.hub.reset,
                 wake=lambda number=number: wake(number),  # type: ignore[misc]  # mypy infers no default argument
             )
             for number in range(log.partitions)
@@ -113,11 +120,25 @@ class Core:
         for processor in self.processors:
             processor.open(progress)
             self.registry = max(self.registry, processor.standing.registry)
+        for app in registered_apps(self.processors[0].state):
+            self.gateway.serve.registered(app)
 
     # Outlet -------------------------------------------------------------------------
 
     def committed(self, partition: int, facts: Sequence[tuple[int, Fact]]) -> None:
         self.view.feed(partition, facts)
+        if self.metrics is not None:
+            self.metrics.batch(partition, facts)
+        if partition == 0:
+            for _, fact in facts:
+                if type(fact) is RegistrationApplied and fact.kind == APP:
+                    self._app_applied(fact)
+
+    def _app_applied(self, fact: RegistrationApplied) -> None:
+        if fact.body is None:
+            self.gateway.serve.removed(fact.key)
+        else:
+            self.gateway.serve.registered(read_app(fact.body))
 
     def effects(self, partition: int, effects: Sequence[object]) -> None:
         frames: list[ToRunner] = []

@@ -24,9 +24,8 @@ class Driver:
     Args:
         processor: An open processor.
         commits: Where commits run.
-        in_doubt: Called after the partition was rebuilt from its journal.
         ended: Called with the reason where the partition stops by itself.
-        committed: Told each commit's duration in seconds and its records.
+        committed: Told each commit's duration in seconds.
     """
 
     def __init__(
@@ -34,13 +33,11 @@ class Driver:
         processor: PartitionProcessor,
         commits: Executor,
         *,
-        in_doubt: Callable[[], None],
         ended: Callable[[BaseException], None],
-        committed: Callable[[float, int], None],
+        committed: Callable[[float], None],
     ) -> None:
         self.processor = processor
         self._commits = commits
-        self._in_doubt = in_doubt
         self._ended = ended
         self._committed = committed
         self._loop = asyncio.get_running_loop()
@@ -107,11 +104,11 @@ class Driver:
             unknown = await self._loop.run_in_executor(self._commits, processor.doubt, batch)
             for tell in unknown:
                 tell(None)
-            self._in_doubt()
+            processor.in_doubt()
             return True
         took = time.monotonic() - began
         processor.finish(batch, offsets, int(took * 1000))
-        self._committed(took, len(batch.records))
+        self._committed(took)
         return True
 
     async def _sleep(self) -> None:

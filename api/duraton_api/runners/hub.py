@@ -180,6 +180,14 @@ class Hub:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    def reset(self) -> None:
+        """Ask every runner to come back: after a doubt it is not known what was delivered.
+
+        They say what they still execute and send again what was not acknowledged.
+        """
+        for link in list(self._links.values()):
+            self._drop(link, closing.CLOSE_GOING, "engine-rebuilt", "a partition was rebuilt")
+
     # Hello -----------------------------------------------------------------
 
     def _begin_greeting(self, link: Link, hello: Hello) -> None:

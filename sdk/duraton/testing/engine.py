@@ -292,5 +292,3 @@ def _apps(given: Sequence[Any]) -> list[App]:
     if loose:
         apps.append(App("test", workflows=loose))
     return apps
-
-

@@ -21,10 +21,10 @@ from duraton_api.runners.settings import HubSettings
 from duraton_api.view.view import View
 from duraton_engine.settings import Settings
 from duraton_engine.state.tables import TABLES
-from duraton_schemas.records import journal
-from duraton_schemas.records.common import Caller, Fact
-from duraton_schemas.records.commands import RegisterApp
 from duraton_schemas.options import write_app
+from duraton_schemas.records import journal
+from duraton_schemas.records.commands import RegisterApp
+from duraton_schemas.records.common import Caller, Fact
 from duraton_streams.state.memory import MemoryStore
 from duraton_streams.state.overlay import State
 
@@ -168,8 +168,12 @@ class Host:
         if self.pipe is not None:
             self.pipe.cut()
             self.core.hub.closed(self.pipe)
-        self.pipe = Pipe(self.core.hub, self.runner, self.sign)
+        self.pipe = Pipe(self.core.hub, self.runner, self.sign, self._come_back)
         self.pipe.connect()
+
+    def _come_back(self) -> None:
+        if self._alive and self.runner is not None:
+            self._connect()
 
     async def deploy(self, app: App) -> str | None:
         """Register an app anew; answers why it was refused, or None."""
@@ -331,5 +335,3 @@ class Host:
             return task.result()
         except EngineStoppedError as error:
             raise ConnectionError(str(error)) from error
-
-

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from duraton.runtime.runner import Runner
-from duraton_api.runners.connection import Connection
+from duraton_api.runners.connection import CLOSE_GOING, CLOSE_LATER, Connection
 from duraton_api.runners.hub import Hub
 from duraton_schemas.wire.frames import Frame, decode_from_engine, encode
 
@@ -16,12 +16,20 @@ class Pipe(Connection):
         hub: The engine's side.
         runner: The runner's side; its `send` is `Pipe.upstream`.
         passed: Called for each message, so that the kit sees that something happens.
+        again: Called where the engine asks the runner to come back.
     """
 
-    def __init__(self, hub: Hub, runner: Runner, passed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        runner: Runner,
+        passed: Callable[[], None],
+        again: Callable[[], None] = lambda: None,
+    ) -> None:
         self._hub = hub
         self._runner = runner
         self._passed = passed
+        self._again = again
         self._loop = asyncio.get_running_loop()
         self.open = True
         self.refused: str | None = None
@@ -57,6 +65,9 @@ class Pipe(Connection):
         self.refused = f"{code} {reason}"
         self._loop.call_soon(self._hub.closed, self, code)
         self.cut()
+        if code in (CLOSE_GOING, CLOSE_LATER):
+            self._passed()
+            self._loop.call_soon(self._again)
 
     def cut(self) -> None:
         """The connection is gone on both sides; nothing more arrives."""

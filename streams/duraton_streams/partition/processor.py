@@ -80,6 +80,8 @@ class PartitionProcessor:
         version: The program's version.
         settings: Bounds.
         wake: Called when something was offered, so that the driver takes a turn.
+        in_doubt: Called on the driver's thread after the partition was rebuilt, since
+            what was handed on before may not have been delivered.
     """
 
     def __init__(
@@ -96,11 +98,13 @@ class PartitionProcessor:
         version: str,
         settings: ProcessorSettings | None = None,
         wake: Callable[[], None] = lambda: None,
+        in_doubt: Callable[[], None] = lambda: None,
     ) -> None:
         self.partition = partition
         self.state = state
         self.settings = settings or ProcessorSettings()
         self.wake = wake
+        self.in_doubt = in_doubt
         self.shadow: Callable[[Batch], None] | None = None
         self._log = log
         self._machine = machine
@@ -351,6 +355,7 @@ class PartitionProcessor:
         except DoubtError:
             for tell in self.doubt(batch):
                 tell(None)
+            self.in_doubt()
             return True
         self.finish(batch, offsets)
         return True
