@@ -7,11 +7,11 @@ only who takes the turns, and by which clock, differs.
 import asyncio
 import secrets
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import msgspec
 
 from duraton_api.errors import AnswerUnknownError, EngineStoppedError, PendingError
-from duraton_api.http.metrics import Metrics
 from duraton_api.node.append import Appender
 from duraton_api.node.settings import NodeSettings
 from duraton_api.node.waiting import Post, Waiting
@@ -46,6 +46,13 @@ SYSTEM = Caller(kind="system", id="runner", root="system:runner")
 """Who registers an app by connecting."""
 
 
+class Counts(Protocol):
+    """Counts what is committed."""
+
+    def batch(self, partition: int, facts: Sequence[tuple[int, Fact]]) -> None:
+        """A batch's facts were committed."""
+
+
 class Core:
     """The partitions of this process and everything around them; an `Outlet`.
 
@@ -72,7 +79,7 @@ class Core:
         view: View,
         wake: Callable[[int], None],
         serve: Callable[["Core"], ServeCaller],
-        metrics: Metrics | None = None,
+        metrics: Counts | None = None,
     ) -> None:
         self.log = log
         self.settings = settings
