@@ -1,6 +1,7 @@
 """Durable workflows: `from duraton import define_workflow`."""
 
 from duraton.app import App
+from duraton.client import Client
 from duraton.config import (
     BatchConfig,
     BudgetConfig,
@@ -17,13 +18,19 @@ from duraton.config import (
     TogetherConfig,
     TokenThrottleConfig,
 )
+from duraton.connection import connect
 from duraton.context import Event, RunError, RunInfo, StepContext
 from duraton.errors import (
     BudgetError,
+    ConnectionRefusedByEngineError,
     DuratonError,
     NonRetriableError,
     RetryAfterError,
+    SendError,
 )
+from duraton.serving import serve
+from duraton.target import load_target
+from duraton.worker import run_worker
 from duraton.workflow import WorkflowDefinition, define_workflow, workflow
 from duraton_schemas.errors import OptionsError
 
@@ -33,7 +40,9 @@ __all__ = [
     "BudgetConfig",
     "BudgetError",
     "CapConfig",
+    "Client",
     "ConcurrencyConfig",
+    "ConnectionRefusedByEngineError",
     "CronConfig",
     "DebounceConfig",
     "DuratonError",
@@ -47,12 +56,17 @@ __all__ = [
     "RetryConfig",
     "RunError",
     "RunInfo",
+    "SendError",
     "SingletonConfig",
     "StepContext",
     "ThrottleConfig",
     "TogetherConfig",
     "TokenThrottleConfig",
     "WorkflowDefinition",
+    "connect",
     "define_workflow",
+    "load_target",
+    "run_worker",
+    "serve",
     "workflow",
 ]

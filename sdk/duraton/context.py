@@ -120,7 +120,7 @@ class StepContext:
             else Event(id=invoke.run, name="cron", data={}, ts=invoke.started_at)
         )
         self.run = RunInfo(
-            id=execution.shown_run,
+            id=execution.live.shown_run,
             workflow=invoke.workflow,
             app=invoke.app,
             attempt=invoke.attempt,

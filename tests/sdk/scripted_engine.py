@@ -288,7 +288,7 @@ class ScriptedEngine:
             quiet = quiet + 1 if same else 0
 
     def _progress(self) -> tuple[int, ...]:
-        given = sum(each._order.seen for each in self.runner.executions.values())
+        given = sum(each.live.order.seen for each in self.runner.executions.values())
         return len(self.sent), len(self.executed), len(self.replies), given
 
     def steps_executed(self) -> list[tuple[str, int]]:

@@ -101,10 +101,13 @@ async def test_a_live_handler_is_woken_while_a_sibling_executes():
         await gate.wait()
         return "slow"
 
+    async def quick():
+        return "after"
+
     async def handle(ctx: StepContext):
         async def napper():
             await ctx.step.sleep("nap", 1000)
-            return await ctx.step.run("after", lambda: "after")
+            return await ctx.step.run("after", quick)
 
         return await asyncio.gather(ctx.step.run("slow", slow), napper())
 
@@ -114,8 +117,9 @@ async def test_a_live_handler_is_woken_while_a_sibling_executes():
         await asyncio.sleep(0)
     assert run.live
     engine.wake(run, "nap")
-    while ("after", 0) not in run.steps:
+    for _ in range(200):
         await asyncio.sleep(0)
+    assert run.steps[("after", 0)].number == 2
     gate.set()
     await engine.settle()
     assert run.output == ["slow", "after"]

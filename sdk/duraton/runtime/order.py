@@ -90,7 +90,7 @@ class Order:
     def given(self) -> None:
         """The handler was given the next result."""
         number = self._next_of.get(self.seen, self.seen + 1)
-        key, _ = self._results.pop(number)
+        del self._results[number]
         if self._by_seen:
             for passed in range(self.seen + 1, number + 1):
                 self._expected |= self._by_seen.pop(passed, set())

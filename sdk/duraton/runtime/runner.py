@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from duraton.app import App
+from duraton.environment import sdk_version
 from duraton.runtime.execution import Execution
 from duraton.runtime.host import THREADS_DEFAULT, Host, Observer, wall_clock_ms
 from duraton_schemas.options import write_app
@@ -28,6 +29,7 @@ from duraton_schemas.wire.frames import (
     Hello,
     Invoke,
     LiveToken,
+    Pause,
     Ping,
     RunnerFrame,
     Stale,
@@ -38,7 +40,6 @@ _log = logging.getLogger("duraton")
 
 CAPACITY_DEFAULT = 1_000
 """Runs that one process executes at once."""
-SDK = "python/0.1.0"
 
 
 class Runner:
@@ -103,7 +104,7 @@ class Runner:
             explicit=self.explicit,
             boot=self.boot,
             tokens=[LiveToken(run=each.run, token=each.token) for each in self.executions.values()],
-            sdk=SDK,
+            sdk=sdk_version(),
         )
 
     def disconnected(self) -> None:
@@ -117,12 +118,12 @@ class Runner:
                 self._invoke(frame)
             elif isinstance(frame, Hello):
                 self._welcomed()
-            elif isinstance(frame, (Ack, Wake, Cancel, Stale)):
+            elif isinstance(frame, (Ack, Wake, Pause, Cancel, Stale)):
                 execution = self.executions.get(frame.run)
                 if (
                     execution is not None
                     and execution.token == frame.token
-                    and self._current(execution.partition, frame.epoch)
+                    and self._current(execution.live.partition, frame.epoch)
                 ):
                     _tell(execution, frame)
             # Ping says only that the engine lives, Drain that it takes nothing new.
@@ -218,5 +219,7 @@ def _tell(execution: Execution, frame: Any) -> None:
         execution.woken(frame.items)
     elif isinstance(frame, Stale):
         execution.staled(frame)
+    elif isinstance(frame, Pause):
+        execution.pause()
     else:
         execution.stop()
