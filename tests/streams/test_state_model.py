@@ -1,5 +1,7 @@
 """A state against a plain dictionary, under random writes, savepoints, flushes and drops."""
 
+from random import Random
+
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -223,3 +225,43 @@ def test_state_over_rocksdb_behaves_as_a_dictionary(tmp_path_factory, operations
     store = RocksStore(tmp_path_factory.mktemp("rocks"))
     run(store, operations, cache)
     store.destroy()
+
+
+def long_life(seed):
+    """Two hundred operations, weighted so that rows, windows and savepoints meet."""
+    random = Random(seed)
+    parts = ["a", "b", "a\x00", 1, 2, 300]
+
+    def some(low, high):
+        return tuple(random.choice(parts) for _ in range(random.randint(low, high)))
+
+    def maybe():
+        return some(1, 3) if random.random() < 0.5 else None
+
+    makers = {
+        "put": (6, lambda t: (t, some(1, 3), random.randint(0, 5))),
+        "edit": (3, lambda t: (t, some(1, 3), random.randint(0, 5))),
+        "delete": (4, lambda t: (t, some(1, 3))),
+        "get": (2, lambda t: (t, some(1, 3))),
+        "scan": (6, lambda t: (t, some(0, 2), random.randint(0, 6), maybe())),
+        "keys": (4, lambda t: (t, some(0, 2), random.randint(0, 6), maybe(), maybe())),
+        "set_timer": (3, lambda t: (random.randint(0, 5), some(1, 3))),
+        "clear_timer": (3, lambda t: (random.randint(0, 5), some(1, 3))),
+        "due": (3, lambda t: (random.randint(0, 5), random.randint(0, 6))),
+        "begin": (2, lambda t: ()),
+        "commit": (2, lambda t: ()),
+        "rollback": (2, lambda t: ()),
+        "flush": (1, lambda t: ()),
+        "drop": (0.2, lambda t: ()),
+        "dump": (0.3, lambda t: ()),
+    }
+    weights = [weight for weight, _ in makers.values()]
+    for name in random.choices(list(makers), weights, k=200):
+        yield name, *makers[name][1](random.choice(TABLES))
+
+
+@pytest.mark.usefixtures("windows")
+@pytest.mark.parametrize("objects", [0, 3, 20, 10_000])
+def test_long_lives_end_as_a_dictionary_does(objects):
+    for seed in range(50):
+        run(MemoryStore(), long_life(seed), CacheSettings(objects=objects))

@@ -239,3 +239,13 @@ def test_two_tables_cannot_share_a_number():
         State(MemoryStore(), (ROWS, Table("again", 5, Row)))
     with pytest.raises(ValueError, match="number of its own"):
         State(MemoryStore(), (Table("timers too", 1, Row),))
+
+
+def test_a_replayed_edit_of_a_row_that_the_cache_lets_go_at_once_is_written(store):
+    state = State(store, (ROWS,), CacheSettings(objects=0, bytes=0))
+    state.put(ROWS, ("a",), Row(1))
+    state.flush({})
+    state.drop()
+    state.edit(ROWS, ("a",)).n = 2
+    state.flush({})
+    assert State(store, (ROWS,)).get(ROWS, ("a",)) == Row(2)
