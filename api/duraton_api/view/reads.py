@@ -218,12 +218,16 @@ class Reads:
             children=[_linked(*pair) for pair in links if pair[1].parent == run],
         )
 
-    def trigger(self, state: RunState) -> EventInfo:
-        """The first event of a run."""
-        if not state.triggers:
-            return NO_EVENT
+    def state(self, run: str) -> tuple[RunState, EventInfo] | None:
+        """A run as the view keeps it, and the first of its events; None where it is not known."""
         with self._reading() as db:
-            return _event_info(db, place_num(state.triggers[0].place))
+            row = _run_row(db, run)
+            if row is None:
+                return None
+            state = _run_decoder.decode(row["detail"])
+            if not state.triggers:
+                return state, NO_EVENT
+            return state, _event_info(db, place_num(state.triggers[0].place))
 
     def run_status(self, run: str) -> str | None:
         """A run's status, or None where the view does not know it."""

@@ -1,0 +1,103 @@
+"""Counters for Prometheus. One object a node; nothing here is global."""
+
+from collections.abc import Callable, Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from duraton_schemas.records import journal as j
+from duraton_schemas.records.common import Fact
+
+COMMIT_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 5)
+REQUEST_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+
+MEDIA_TYPE = CONTENT_TYPE_LATEST
+
+
+class Metrics:
+    """What a node counts.
+
+    Attributes:
+        registry: The Prometheus registry; others may add to it.
+        events: Events recorded.
+        runs_started: First starts of runs.
+        runs_ended: Runs ended, by `status`.
+        batches: Committed batches, by `partition`.
+        facts: Committed facts.
+        commit_seconds: How long a batch's commit took.
+        requests: HTTP requests, by `status` class such as 2xx.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.events = Counter("duraton_events_recorded", "Events recorded.", registry=self.registry)
+        self.runs_started = Counter(
+            "duraton_runs_started", "First starts of runs.", registry=self.registry
+        )
+        self.runs_ended = Counter(
+            "duraton_runs_ended", "Runs ended.", ["status"], registry=self.registry
+        )
+        self.batches = Counter(
+            "duraton_batches", "Committed batches.", ["partition"], registry=self.registry
+        )
+        self.facts = Counter("duraton_facts", "Committed facts.", registry=self.registry)
+        self.commit_seconds = Histogram(
+            "duraton_commit_seconds",
+            "How long a batch's commit took.",
+            buckets=COMMIT_BUCKETS_S,
+            registry=self.registry,
+        )
+        self.requests = Counter(
+            "duraton_http_requests", "HTTP requests.", ["status"], registry=self.registry
+        )
+        self.request_seconds = Histogram(
+            "duraton_http_request_seconds",
+            "How long an HTTP request took.",
+            buckets=REQUEST_BUCKETS_S,
+            registry=self.registry,
+        )
+        self._view_queue = Gauge(
+            "duraton_view_queued_facts",
+            "Committed facts that the view has not folded yet.",
+            registry=self.registry,
+        )
+        self._by_status = {
+            status: self.runs_ended.labels(status)
+            for status in ("completed", "failed", "cancelled")
+        }
+        self._by_class = {n: self.requests.labels(f"{n}xx") for n in range(1, 6)}
+
+    def watch_view(self, queued: Callable[[], float]) -> None:
+        """Show the view's lag.
+
+        Args:
+            queued: Gives the number of facts that wait to be folded.
+        """
+        self._view_queue.set_function(queued)
+
+    def batch(self, partition: int, facts: Sequence[tuple[int, Fact]]) -> None:
+        """Count a committed batch and what its facts say."""
+        events = started = 0
+        for _, fact in facts:
+            kind = type(fact)
+            if kind is j.EventRecorded:
+                events += 1
+            elif kind is j.RunStarted:
+                started += fact.first  # type: ignore[attr-defined] # its type is just above
+            elif kind is j.RunEnded:
+                self._by_status[fact.status].inc()  # type: ignore[attr-defined] # as above
+        if events:
+            self.events.inc(events)
+        if started:
+            self.runs_started.inc(started)
+        self.facts.inc(len(facts))
+        self.batches.labels(str(partition)).inc()
+
+    def request(self, status: int, seconds: float) -> None:
+        """Count an HTTP request."""
+        self._by_class[status // 100].inc()
+        self.request_seconds.observe(seconds)
+
+    def text(self) -> bytes:
+        """Everything in Prometheus' text form."""
+        return generate_latest(self.registry)
