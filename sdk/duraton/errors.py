@@ -12,6 +12,7 @@ DuratonError
 │   ├── TargetEmptyError
 │   └── TargetKindError
 ├── ConnectionRefusedByEngineError   the engine will not have this runner
+├── RegistrationRefusedError the engine refuses what a served app states
 └── SendError                the engine did not take an event
 
 ExecutionEnded, a CancelledError, is control flow and no error: it stops a handler
@@ -148,6 +149,14 @@ class ConnectionRefusedByEngineError(DuratonError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.engine_code, str(self))
+
+
+class RegistrationRefusedError(DuratonError):
+    """The engine refuses what a served app states; its old registration stays in force."""
+
+    code = "registration-refused"
+    retriable = False
+    advice = "Correct the option that the message names and start again."
 
 
 class SendError(DuratonError):

@@ -6,21 +6,13 @@ from urllib.parse import quote
 import httpx
 
 from duraton.environment import auth_headers, engine_url
-from duraton.errors import DuratonError
+from duraton.errors import RegistrationRefusedError
 from duraton_schemas.options import AppOptions, write_app
 
 _log = logging.getLogger("duraton")
 
 REQUEST_S = 10.0
 """A registration is one small command; an engine that is silent for longer is away."""
-
-
-class RegistrationRefusedError(DuratonError):
-    """The engine refuses what an app states; the old registration stays in force."""
-
-    code = "registration-refused"
-    retriable = False
-    advice = "Correct the option that the message names and start again."
 
 
 async def register_app(engine: str, app: AppOptions, api_key: str | None) -> bool:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from duraton.app import App
-from duraton.registration import RegistrationRefusedError, register_app
+from duraton.errors import RegistrationRefusedError
+from duraton.registration import register_app
 from duraton.runtime.host import Observer, wall_clock_ms
 from duraton.runtime.served import Served
 from duraton.signing import SIGNATURE_HEADER, verify
