@@ -1,5 +1,7 @@
 """Appliers of what an owner says about itself and its inputs."""
 
+import msgspec
+
 from duraton_schemas.records import journal as facts
 from duraton_streams.state.table import StateWriter
 
@@ -22,4 +24,7 @@ def input_gap(state: StateWriter, fact: facts.InputGap) -> None:
 
 
 def command_parked(state: StateWriter, fact: facts.CommandParked) -> None:
-    """Its bytes are on the journal and in the view, for people."""
+    """Its bytes are on the journal and in the view, for people; a timer does not fire again."""
+    if fact.source.kind == "timer":
+        target = msgspec.msgpack.decode(fact.payload, type=tuple[int | str, ...])
+        state.clear_timer(fact.source.offset, target)

@@ -169,12 +169,27 @@ def run_paused(state: StateWriter, fact: facts.RunPaused) -> None:
 
 
 def run_quarantined(state: StateWriter, fact: facts.RunQuarantined) -> None:
-    """The run is set apart with what it has; resuming invokes it again."""
+    """The run is set apart with what it has; resuming invokes it again.
+
+    Its timers rest, so that one whose decision raises does not fire for ever.
+    """
     run = _pause(state, fact, fact.run, "quarantine")
     slot = _slot(fact)
+    for due, target in _timers(slot, run):
+        state.clear_timer(due, target)
     if run.epoch:
         _end_token(state, slot, run)
         run.status = objects.QUEUED
+
+
+def _timers(slot: int, run: RunState) -> list[tuple[int, Key]]:
+    found: list[tuple[int, Key]] = []
+    if run.retry_at is not None:
+        found.append((run.retry_at, (slot, "run", run.id)))
+    for key, step in run.steps.items():
+        if step.due is not None:
+            found.append((step.due, (slot, "step", run.id, *objects.split_step_key(key))))
+    return found
 
 
 def _pause(state: StateWriter, fact: facts.Fact, run_id: str, reason: str) -> RunState:
@@ -190,6 +205,9 @@ def run_resumed(state: StateWriter, fact: facts.RunResumed) -> None:
     """All reasons are taken away; a run that was to start queues again."""
     slot = _slot(fact)
     run = state.edit(tables.RUNS, (slot, fact.run))
+    if "quarantine" in run.paused:
+        for due, target in _timers(slot, run):
+            state.set_timer(due, target)
     run.paused = ()
     if run.status == objects.QUEUED:
         assert fact.header is not None
@@ -205,11 +223,9 @@ def run_ended(state: StateWriter, fact: facts.RunEnded) -> None:
         assert fact.header is not None
         _enqueue(state, slot, failure, fact.header.seq)
     _dequeue(state, slot, run)
-    _stop_retry(state, slot, run)
+    for due, target in _timers(slot, run):
+        state.clear_timer(due, target)
     _end_token(state, slot, run)
-    for key, step in run.steps.items():
-        if step.due is not None:
-            state.clear_timer(step.due, (slot, "step", run.id, *objects.split_step_key(key)))
     for number in range(1, run.results + 1):
         state.delete(tables.OUTPUTS, (slot, run.id, number))
     state.delete(tables.INPUTS, (slot, run.id))

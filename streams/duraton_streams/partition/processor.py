@@ -5,6 +5,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from duraton_schemas.codec import Codec
 from duraton_schemas.errors import SchemaError
 from duraton_schemas.records.common import Cause, ErrorInfo, Fact
@@ -41,6 +43,7 @@ from duraton_streams.partition.recovery import (
     standing_meta,
 )
 from duraton_streams.partition.settings import ProcessorSettings
+from duraton_streams.partition.shadow import Shadow
 from duraton_streams.partition.transition import Batch, Counters, OpenTransition, first_slot
 from duraton_streams.state.overlay import State
 
@@ -80,6 +83,10 @@ class PartitionProcessor:
         version: The program's version.
         settings: Bounds.
         wake: Called when something was offered, so that the driver takes a turn.
+
+    Attributes:
+        shadow: Compares the state with what its journal gives; None in production.
+        points: Told each numbered point that is passed, so that tests can stop there.
         in_doubt: Called on the driver's thread after the partition was rebuilt, since
             what was handed on before may not have been delivered.
     """
@@ -105,7 +112,8 @@ class PartitionProcessor:
         self.settings = settings or ProcessorSettings()
         self.wake = wake
         self.in_doubt = in_doubt
-        self.shadow: Callable[[Batch], None] | None = None
+        self.shadow: Shadow | None = None
+        self.points: Callable[[str], None] | None = None
         self._log = log
         self._machine = machine
         self._appliers: Mapping[type[Fact], Applier] = machine.appliers
@@ -127,6 +135,7 @@ class PartitionProcessor:
         self._moved: dict[tuple[str, int], int] = {}
         self._counters = Counters()
         self._owned: Owned | None = None
+        self._unkept = 0
 
     # Taking the partition over ---------------------------------------------------
 
@@ -144,6 +153,7 @@ class PartitionProcessor:
         """
         # 1
         writer = self._log.writer(self.partition)
+        self._at("open:fenced")
         # 2
         end = self._log.bounds(JOURNAL, self.partition)[1]
         # 3
@@ -158,6 +168,9 @@ class PartitionProcessor:
             batch=self.settings.replay_batch,
             progress=progress,
         )
+        if self.shadow is not None:
+            self.shadow.opened(self.state, standing)
+        self._at("open:replayed")
         self._clock = self._make_clock(standing.clock)
         # 4
         self._counters.epoch = standing.epoch + 1
@@ -171,6 +184,7 @@ class PartitionProcessor:
             version=self._version,
         )
         self._commit_alone(took)
+        self._at("open:took")
         # 5
         self._follow()
         self._moved.clear()
@@ -182,6 +196,8 @@ class PartitionProcessor:
     def close(self) -> None:
         """End: give the partition up. What was not committed is not done."""
         if self._owned is not None:
+            if self._unkept:
+                self._keep_now()
             for tail in self._owned.tails.values():
                 tail.close()
             self._owned.writer.close()
@@ -278,6 +294,7 @@ class PartitionProcessor:
             return None
         if batch.records:
             self._add_positions(batch)
+        self._at("prepare:decided")
         return batch
 
     def commit(self, batch: Batch) -> list[int]:
@@ -293,7 +310,7 @@ class PartitionProcessor:
     def finish(self, batch: Batch, offsets: list[int], took_ms: int = 0) -> None:
         """Steps 4 and 5: write the state, then hand on.
 
-        4. the overlay and the position go to the store in one batch
+        4. the overlay and the position go to the store in one batch, once enough has come
         5. facts go to the view, effects to whom they are for
         """
         assert self._owned is not None
@@ -305,20 +322,23 @@ class PartitionProcessor:
         ]
         for _, fact in facts:
             note_fact(standing, fact)
+        self._at("finish:committed")
         if facts:
             standing.journal = facts[-1][0] + 1
-            self.state.flush(standing_meta(standing))
-        if self.shadow is not None:
-            self.shadow(batch)
+            self._show(batch, standing)
+            self._keep(len(facts))
         # 5
+        self._at("finish:kept")
         if took_ms > self.settings.alive_after_ms:
             self._commit_alone(OwnerAlive())
         for at, call in batch.later:
             self.call_at(at, call)
         if facts:
             self._outlet.committed(self.partition, facts)
+        self._at("finish:shown")
         if batch.effects:
             self._outlet.effects(self.partition, batch.effects)
+        self._at("finish:done")
         taken, self._taken = self._taken, []
         for tell, offset in taken:
             tell(offset)
@@ -336,6 +356,7 @@ class PartitionProcessor:
         taken, self._taken = self._taken, []
         calls = list(batch.calls)
         self.state.drop()
+        self._unkept = 0
         self.close()
         self.open()
         self._calls.extendleft(reversed(calls))
@@ -359,6 +380,17 @@ class PartitionProcessor:
             return True
         self.finish(batch, offsets)
         return True
+
+    def _at(self, point: str) -> None:
+        """A numbered point is passed; tests stop there."""
+        if self.points is not None:
+            self.points(point)
+
+    def _show(self, batch: Batch, standing: Standing) -> None:
+        """Let the shadow, where there is one, apply what was committed and compare."""
+        if self.shadow is not None and batch.fact_places:
+            raws = [batch.records[place].value or b"" for place in batch.fact_places]
+            self.shadow.committed(raws, standing.journal - 1, self.state, standing)
 
     # Taking inputs --------------------------------------------------------------------
 
@@ -519,13 +551,27 @@ class PartitionProcessor:
         """Quarantine the run whose decision raised, or park the input with its bytes."""
         tx = self._open(batch, item.cause)
         if not self._machine.quarantine(tx, item, error):
-            raw = item.record.value if item.record is not None else repr(item.value).encode()
+            raw = item.record.value if item.record is not None else b""
+            if isinstance(item.value, tuple):  # a timer's target, by which it is taken back
+                raw = msgspec.msgpack.encode(item.value)
             info = ErrorInfo(message=str(error), name=type(error).__name__, code="parked")
             tx.emit(
                 self._slot,
                 CommandParked(source=item.cause, payload=(raw or b"")[:1_000_000], error=info),
             )
         tx.close()
+
+    def _keep(self, facts: int) -> None:
+        """Write the state once enough has changed; a start replays what was not written."""
+        self._unkept += facts
+        settings = self.settings
+        if self._unkept >= settings.keep_facts or self.state.size.entries >= settings.keep_entries:
+            self._keep_now()
+
+    def _keep_now(self) -> None:
+        assert self._owned is not None
+        self._unkept = 0
+        self.state.flush(standing_meta(self._owned.standing))
 
     def _add_positions(self, batch: Batch) -> None:
         inputs = [
@@ -546,5 +592,6 @@ class PartitionProcessor:
         offsets = self._owned.writer.commit(batch.records)
         note_fact(self._owned.standing, fact)
         self._owned.standing.journal = offsets[-1] + 1
-        self.state.flush(standing_meta(self._owned.standing))
+        self._show(batch, self._owned.standing)
+        self._keep(1)
         self._outlet.committed(self.partition, [(offsets[-1], fact)])

@@ -7,7 +7,7 @@ import msgspec
 from duraton_schemas.codec import Codec
 from duraton_schemas.errors import UnknownSchemaError
 from duraton_schemas.records.common import Fact
-from duraton_schemas.records.journal import OwnerTook, Positions, RegistrationApplied
+from duraton_schemas.records.journal import OwnerAlive, OwnerTook, Positions, RegistrationApplied
 from duraton_streams.errors import (
     BarrierError,
     LogMismatchError,
@@ -20,6 +20,9 @@ from duraton_streams.state.overlay import State
 
 FORM = 1
 """The form of the stored state; another one is rebuilt from the journal."""
+
+_LAST = (Positions, OwnerTook, OwnerAlive)
+"""The last facts of transactions."""
 
 Progress = Callable[[int, int], None]
 """Told the journal offset reached and the one to reach."""
@@ -86,7 +89,8 @@ def replay(
 ) -> None:
     """Apply the journal from where the state stands up to an offset.
 
-    Nothing is emitted and nobody is called. The store is written once a batch.
+    Nothing is emitted and nobody is called. The store is written between transactions
+    only: what a transaction keeps at hand is not stored.
 
     Raises:
         StoreAheadError: The state knows more than the log.
@@ -98,16 +102,22 @@ def replay(
             f"partition {standing.partition}: the state is at {standing.journal}, "
             f"the journal ends at {end}"
         )
+    unkept = 0
     while standing.journal < end:
         records = log.read(JOURNAL, standing.partition, standing.journal, batch, end=end)
         if not records:
-            standing.journal = end
             break
         for record in records:
-            apply_record(record, state, standing, appliers, codec)
-        state.flush(standing_meta(standing))
+            fact = apply_record(record, state, standing, appliers, codec)
+            unkept += 1
+            if unkept >= batch and isinstance(fact, _LAST):
+                state.flush(standing_meta(standing))
+                unkept = 0
         if progress is not None:
             progress(standing.journal, end)
+    # What is left are markers, which take offsets too.
+    standing.journal = end
+    state.flush(standing_meta(standing))
 
 
 def apply_record(

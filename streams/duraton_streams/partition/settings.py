@@ -21,6 +21,10 @@ class ProcessorSettings:
         alive_after_ms: A commit that took longer is followed by `owner.alive`
             before any effect: half of the session timeout of 6 s.
         replay_batch: Journal records read at once in recovery.
+        keep_facts: Facts after which the state is written to its store. What lives and
+            dies between two writes costs the store nothing; a start replays what was
+            not written, at most this many facts (a second at the floor of DESIGN 10).
+        keep_entries: Changed rows after which it is written in any case.
     """
 
     calls_max: int = 1_024
@@ -33,3 +37,5 @@ class ProcessorSettings:
     backlog_max: int = 20_000
     alive_after_ms: int = 3_000
     replay_batch: int = 2_000
+    keep_facts: int = 30_000
+    keep_entries: int = 16_384

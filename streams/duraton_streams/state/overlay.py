@@ -65,6 +65,10 @@ class State:
         tables: All tables but the timers'.
         cache: How much is kept decoded.
 
+    Attributes:
+        watch: Where not None, the keys that each transition changed are added to it,
+            for shadows; whoever set it empties it.
+
     Raises:
         StoreMismatchError: The store holds rows of a table that is not among them.
     """
@@ -88,6 +92,7 @@ class State:
         self._scratch_mark = 0
         self.timers = Timers(self._timers_level)
         self.scratch: dict[str, Any] = {}
+        self.watch: set[tuple[Table[Any], Key]] | None = None
         self._refuse_unknown(table.number for table in ordered)
 
     def get(self, table: Table[V], key: Key) -> V | None:
@@ -175,6 +180,9 @@ class State:
     def commit_transition(self) -> None:
         """Keep everything since `begin`, which ends the transition."""
         self._open = False
+        if self.watch is not None:
+            for level in self._touched:
+                self.watch.update((level.table, key) for key in level.undo)
         for level in self._touched:
             level.undo.clear()
         self._touched.clear()
@@ -184,6 +192,23 @@ class State:
         """What has changed since the last flush."""
         entries = sum(len(level.dirty) for level in self._levels.values())
         return Pending(entries, entries * self._row_bytes)
+
+    @property
+    def tables(self) -> tuple[Table[Any], ...]:
+        """Its tables, the timers' included, by number."""
+        return tuple(self._levels)
+
+    def changed(self) -> set[tuple[Table[Any], Key]]:
+        """The keys that were changed since the last flush."""
+        return {(table, key) for table, level in self._levels.items() for key in level.dirty}
+
+    def kept(self) -> list[tuple[Table[Any], Key]]:
+        """The keys whose objects, or absence, are in memory now; for shadows."""
+        return [
+            (table, key)
+            for table, level in self._levels.items()
+            for key in (level.live.keys() | level.aged.keys())
+        ]
 
     def meta(self, name: str) -> Any:
         """What was last flushed under a name, or None."""

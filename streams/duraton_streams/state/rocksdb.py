@@ -47,7 +47,9 @@ class RocksSettings:
         bloom_bits: Bits a key of the filters that spare look-ups of absent keys.
         open_files: Files that one store keeps open.
         background_jobs: Threads that write out and compact.
-        wal: Whether RocksDB keeps its own log as well (not synced).
+        wal: Whether RocksDB keeps its own log as well (not synced). The journal could
+            give everything back, but a killed process would lose what stood in write
+            buffers, and runs that end soon write so little that this may be hours.
     """
 
     cache_bytes: int = 32 << 20
@@ -56,7 +58,7 @@ class RocksSettings:
     bloom_bits: int = 10
     open_files: int = 256
     background_jobs: int = 2
-    wal: bool = False
+    wal: bool = True
 
 
 class RocksMemory:
