@@ -7,6 +7,7 @@ StreamError
 │   ├── OffsetGoneError        an offset that retention has removed
 │   ├── LogUnreachableError    a broker that is not there
 │   ├── LogInUseError          a data directory that another process owns
+│   ├── TopicsMissingError     a broker without this cluster's topics
 │   ├── LogMismatchError       a log of another cluster, or with other partitions
 │   └── RecordTooLargeError    a record above what the log takes
 ├── StateError
@@ -15,6 +16,7 @@ StreamError
 │   └── StoreMismatchError     a store of another cluster, partition or form
 ├── PartitionError
 │   ├── PartitionStoppedError  an inconsistency that only a person can resolve
+│   ├── ReplayMismatchError    a state that is not what its journal gives
 │   └── BarrierError           a record that this program must not misread
 └── OverloadedError            new work is refused for now (429)
 
@@ -82,6 +84,13 @@ class LogInUseError(LogError):
     advice = "Stop the other engine, or pass another --data directory."
 
 
+class TopicsMissingError(LogError):
+    """The broker has not all topics of the cluster."""
+
+    code = "log-topics-missing"
+    advice = "Make them with `duraton topics create`."
+
+
 class LogMismatchError(LogError):
     """The log belongs to another cluster or was made with other partitions."""
 
@@ -135,6 +144,13 @@ class PartitionStoppedError(PartitionError):
 
     code = "partition-stopped"
     advice = "Run `duraton doctor`; it names the inconsistency."
+
+
+class ReplayMismatchError(PartitionError):
+    """The state of a partition is not what its journal gives."""
+
+    code = "partition-replay-mismatch"
+    advice = "This is a defect: report it with the message, then run `duraton log rebuild`."
 
 
 class BarrierError(PartitionError):
