@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from duraton_api.errors import (
@@ -25,10 +26,6 @@ PRINCIPAL = "duraton.principal"
 QUERY_FIELDS_MAX = 50
 
 _encoder = msgspec.json.Encoder()
-
-
-class Disconnected(Exception):  # noqa: N818 - it ends a request, nobody is told of it
-    """The caller went away before the body was whole."""
 
 
 class Call:
@@ -90,7 +87,7 @@ class Call:
 
         Raises:
             TooLargeError: It is longer.
-            Disconnected: The caller went away.
+            ClientDisconnect: The caller went away before the body was whole.
         """
         for name, value in self.scope["headers"]:
             if name == b"content-length" and value.isdigit() and int(value) > limit:
@@ -100,7 +97,7 @@ class Call:
         while True:
             message = await self._receive()
             if message["type"] == "http.disconnect":
-                raise Disconnected
+                raise ClientDisconnect
             part: bytes = message.get("body", b"")
             size += len(part)
             if size > limit:

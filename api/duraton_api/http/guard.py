@@ -3,10 +3,11 @@
 import time
 from typing import Any
 
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from duraton_api.errors import ApiError, MethodNotAllowedError, SchemaMissingError
-from duraton_api.http.call import PRINCIPAL, Disconnected, Receive, Scope, Send
+from duraton_api.http.call import PRINCIPAL, Receive, Scope, Send
 from duraton_api.http.keys import Keyring
 from duraton_api.http.metrics import Metrics
 from duraton_api.problems import MEDIA_TYPE, Problem, problem_of
@@ -55,7 +56,7 @@ class Guard:
             else:
                 scope[PRINCIPAL] = None
             await self._app(scope, receive, watch)
-        except Disconnected:
+        except ClientDisconnect:
             status = status or 400
         except Exception as error:  # whatever it is, the caller gets a document and no traceback
             problem = problem_of(error)
