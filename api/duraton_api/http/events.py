@@ -3,7 +3,7 @@
 import re
 import secrets
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from starlette.responses import Response
@@ -78,10 +78,8 @@ class EventsApi:
             )
         check_numbers = _LONG_NUMBER.search(raw) is not None
         caller = call.principal.caller
-        events = [
-            _event(body, f"$[{n}]" if array else "$", caller, settings, check_numbers)
-            for n, body in enumerate(bodies)
-        ]
+        made = _Made(caller, settings, secrets.token_hex(10), check_numbers)
+        events = [_event(body, n, array, made) for n, body in enumerate(bodies)]
         results = await self._backend.append_events(events, caller)
         pending = any(result.pending or not result.recorded for result in results)
         return json_answer(results if array else results[0], 202 if pending else 200)
@@ -113,9 +111,17 @@ class EventsApi:
         return json_answer(found)
 
 
-def _event(
-    body: EventBody, where: str, caller: Caller, settings: HttpSettings, check_numbers: bool
-) -> Event:
+class _Made(NamedTuple):
+    """What the events of one POST have in common."""
+
+    caller: Caller
+    settings: HttpSettings
+    token: str
+    check_numbers: bool
+
+
+def _event(body: EventBody, n: int, array: bool, made: _Made) -> Event:
+    where = f"$[{n}]" if array else "$"
     _check_text(f"{where}.name", body.name, NAME_LENGTH_MAX)
     if "*" in body.name:
         raise BadJsonError(f"{where}.name: {body.name!r} holds a `*`, which only triggers may")
@@ -126,21 +132,20 @@ def _event(
     ):
         if text is not None:
             _check_text(f"{where}.{field}", text, ID_LENGTH_MAX)
-    if check_numbers:
+    if made.check_numbers:
         _check_numbers(f"{where}.data", body.data)
     data = _encoder.encode(body.data)
-    if len(data) > settings.event_bytes_max:
-        raise TooLargeError(
-            f"{where}.data is {len(data)} bytes, the limit is {settings.event_bytes_max}"
-        )
+    limit = made.settings.event_bytes_max
+    if len(data) > limit:
+        raise TooLargeError(f"{where}.data is {len(data)} bytes, the limit is {limit}")
     return Event(
-        id=body.id or f"evt_{secrets.token_hex(12)}",
+        id=body.id or f"evt_{made.token}{n:03x}",
         name=body.name,
         data=data.decode(),
         ts=_moment(body.ts, f"{where}.ts"),
         dedupe_id=body.dedupe_id,
         subject=body.subject,
-        caller=caller,
+        caller=made.caller,
     )
 
 

@@ -6,6 +6,7 @@ import hashlib
 import ipaddress
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -136,6 +137,7 @@ def _header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:
     return None
 
 
+@lru_cache(maxsize=1_000)
 def _name(url: str) -> str:
     try:
         return urlsplit(url).hostname or ""
@@ -143,6 +145,7 @@ def _name(url: str) -> str:
         return ""
 
 
+@lru_cache(maxsize=1_000)
 def _is_loopback(address: str) -> bool:
     try:
         return ipaddress.ip_address(address).is_loopback
