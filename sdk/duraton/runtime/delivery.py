@@ -98,7 +98,14 @@ class Delivery:
 
     def _suspend(self) -> None:
         live = self._live
-        live.suspend = Suspend(run=live.run, token=live.token, seen=live.order.seen)
+        # A pause may have kept steps from beginning, or the handler from going on: then
+        # nothing will wake the run, and the engine is told that there is more to do.
+        held = live.pausing and not (
+            live.open
+            and not live.order.waiting
+            and all(call.state is State.PENDING for call in live.open.values())
+        )
+        live.suspend = Suspend(run=live.run, token=live.token, seen=live.order.seen, held=held)
         live.host.emit(live.suspend)
 
 

@@ -184,7 +184,8 @@ class Execution:
             live.parallel = True
         self._delivery.stirred()
         self._attempts.called(call, memo)
-        if memo is not None or live.pausing or live.order.waiting:
+        # A served run has no acknowledgement that would make it look again.
+        if memo is not None or live.serving or live.pausing or live.order.waiting:
             self._delivery.soon()
         return future
 
