@@ -156,6 +156,11 @@ class ServedApp:
         if self._served is not None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._served.wait_idle(), self._options.drain_s)
+        self.close()
+
+    def close(self) -> None:
+        """Stop everything at once; what it executes is invoked again."""
+        if self._served is not None:
             self._served.close()
 
     async def _register_later(self) -> None:

@@ -20,6 +20,11 @@ class Appender:
         self._queue: list[tuple[list[NewRecord], asyncio.Future[None]]] = []
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def busy(self) -> bool:
+        """Whether records are on their way."""
+        return self._task is not None and not self._task.done()
+
     async def append(self, records: list[NewRecord]) -> None:
         """Write records durably.
 

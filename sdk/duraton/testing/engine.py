@@ -1,12 +1,12 @@
 """`Engine`: a cluster of one process, its runner and its clock, inside a test."""
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
 from duraton.app import App
-from duraton.testing.host import Host
+from duraton.testing.host import TESTER, Host
 from duraton.testing.shown import Answer, Shown
 from duraton.workflow import WorkflowDefinition
 from duraton_api.view.reads import PAGE_MAX, RunFilter
@@ -47,7 +47,7 @@ class Engine:
         start: The moment at which virtual time begins, ISO 8601.
         settings: Limits and delays of the engine.
         capacity: Runs that the runner executes at once.
-        options: What builders of special tests pass on to `Host`.
+        options: `front`, `faults` and `opened`, for special tests (see `Host`).
     """
 
     def __init__(
@@ -136,10 +136,34 @@ class Engine:
         return (await self._send([event]))[0]
 
     async def send_many(
-        self, events: Sequence[tuple[str, Mapping[str, Any]]], *, key: str | None = None
+        self,
+        events: Sequence[tuple[str, Mapping[str, Any] | None] | Mapping[str, Any]],
+        *,
+        key: str | None = None,
     ) -> list[list[Answer]]:
-        """Send several events in one POST; one list an event, in order."""
-        made = [self._event(name, data, None, None, key) for name, data in events]
+        """Send several events in one POST; one list an event, in order.
+
+        Args:
+            events: Pairs of name and data, or events as `POST /events` takes them:
+                `{"name": ..., "data": ..., "dedupeId": ..., "subject": ...}`.
+            key: The name of the API key that sends; None is the test's own.
+        """
+        made: list[Event] = []
+        for each in events:
+            given: Mapping[str, Any]
+            given = each if isinstance(each, Mapping) else {"name": each[0], "data": each[1]}
+            unknown = set(given) - {"name", "data", "dedupeId", "subject"}
+            if unknown:
+                raise ValueError(f"an event has no field {min(unknown)!r}")
+            made.append(
+                self._event(
+                    given["name"],
+                    given.get("data"),
+                    given.get("dedupeId"),
+                    given.get("subject"),
+                    key,
+                )
+            )
         return await self._send(made)
 
     def _event(
@@ -162,8 +186,9 @@ class Engine:
         )
 
     async def _send(self, events: list[Event]) -> list[list[Answer]]:
-        core = self._host.core
-        post = await self._host.during(core.append_events(events, ANSWER_TIMEOUT_S))
+        post = await self._host.ask(lambda core: core.append_events(events, ANSWER_TIMEOUT_S))
+        if not all(outcome.complete for outcome in post.outcomes):
+            raise TimeoutError(f"no answer came within {ANSWER_TIMEOUT_S} s")
         return [[Answer.of(effect) for effect in each.answers] for each in post.outcomes]
 
     async def register(self, app: App | WorkflowDefinition | Sequence[WorkflowDefinition]) -> None:
@@ -183,17 +208,19 @@ class Engine:
         Raises:
             RefusedError: The engine refused it.
         """
-        kinds: dict[str, type[commands.Command]] = {
+        kinds: dict[str, Callable[..., commands.Command]] = {
             "pause": commands.PauseRun,
             "resume": commands.ResumeRun,
             "cancel": commands.CancelRun,
         }
         if act not in kinds:
             raise RefusedError("not-yet", f"this version cannot {act} a run")
-        core = self._host.core
-        caller = Caller(kind="key", id="test", root="key:test")
-        command = kinds[act](id=core.new_id(), caller=caller, run=run, **details)
-        reply = await self._host.during(core.command(command, ANSWER_TIMEOUT_S))
+        kind = kinds[act]
+        reply = await self._host.ask(
+            lambda core: core.command(
+                kind(id=core.new_id(), caller=TESTER, run=run, **details), ANSWER_TIMEOUT_S
+            )
+        )
         if not reply.ok:
             raise RefusedError(reply.code or "refused", reply.message or "refused")
         return await self.run(reply.run or run)
@@ -202,11 +229,11 @@ class Engine:
 
     async def advance(self, duration: Duration) -> None:
         """Let time pass; all that falls due happens at its own instant, in order."""
-        await self._host.advance(to_ms(duration))
+        await self._host.going.advance(to_ms(duration))
 
     async def settle(self) -> None:
         """Go on until nothing more happens without time passing."""
-        await self._host.settle()
+        await self._host.going.settle()
 
     async def crash(self, down: Duration | None = None, *, runner: bool = False) -> None:
         """The engine's process dies here and comes back; nothing in memory survives.
@@ -251,7 +278,7 @@ class Engine:
             raise KeyError(event)
         return Shown(_plain(item))
 
-    async def flow_state(self, workflow: str | None = None) -> Any:
+    async def flow_state(self, workflow: str | None = None) -> Any:  # noqa: ARG002 - flow control comes later
         """What `GET /flow-state` answers."""
         in_use = self._read().in_use()
         return {"debounce": [], "batch": [], "concurrency": {"limit": 0, "inUse": in_use}}
@@ -260,18 +287,20 @@ class Engine:
         """Set the project's ceiling; flow control is not part of this version."""
         raise RefusedError("not-yet", f"this version has no ceiling to set to {ceiling}")
 
-    async def bulk(self, act: str, **filters: Any) -> Shown:
+    async def bulk(self, act: str, **filters: Any) -> Shown:  # noqa: ARG002 - as above
         """Act on many runs; not part of this version."""
         raise RefusedError("not-yet", f"this version has no bulk {act}")
 
     def _read(self) -> Any:
+        if not self._host.alive:
+            raise ConnectionError("the engine is down")
         view = self._host.core.view
         view.drain()
         return view.reads
 
     async def during(self, work: Coroutine[Any, Any, T]) -> T:
         """Await something of the engine's while it goes on; for HTTP calls in tests."""
-        return await self._host.during(work)
+        return await self._host.going.during(work)
 
 
 def _plain(value: object) -> Any:

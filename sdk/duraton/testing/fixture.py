@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def duraton() -> Any:
-    """Makes engines: `async with duraton(app) as engine: ...`."""
+    """A factory of engines with the arguments of `Engine`."""
     # Imported here, so that tests that do not use it do not load the engine.
     from duraton.testing.engine import Engine  # noqa: PLC0415 - as the line above says
 

@@ -2,14 +2,13 @@
 
 import os
 import uuid
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from duraton_api.node.core import Core
 from duraton_streams.logs.base import COMMANDS, EVENTS, MESSAGES, REGISTRY, Log
 from duraton_streams.logs.memory import MemoryLog
 from duraton_streams.logs.sqlite import SqliteLog
-from duraton_streams.partition.processor import PartitionProcessor
 
 
 class LogHolder:
@@ -64,12 +63,14 @@ class LogHolder:
             self._log.close()
             self._log = None
 
-    def behind(self, processors: Sequence[PartitionProcessor]) -> bool:
-        """Whether inputs stand on a broker that no processor has taken yet."""
+    def behind(self, core: Core) -> bool:
+        """Whether inputs are on their way to a broker, or stand there and were not taken yet."""
         log = self._log
         if log is None or log.embedded:
             return False
-        for processor in processors:
+        if core.appender is not None and core.appender.busy:
+            return True
+        for processor in core.processors:
             for topic in (EVENTS, COMMANDS, MESSAGES, REGISTRY):
                 part = 0 if topic == REGISTRY else processor.partition
                 if processor.next_of(topic, part) < log.data_end(topic, part):

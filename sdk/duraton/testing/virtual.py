@@ -84,3 +84,32 @@ class VirtualTime:
             fired = True
             due = self.next_ms()
         return fired
+
+
+class Timers:
+    """The timers of one process; they are gone when it dies.
+
+    Args:
+        time: The time that all share.
+    """
+
+    def __init__(self, time: VirtualTime) -> None:
+        self._time = time
+        self._dead = False
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970 UTC."""
+        return self._time.now_ms()
+
+    def call_later_ms(self, delay_ms: int, action: Callable[[], None]) -> Callable[[], None]:
+        """As `VirtualTime.call_later_ms`; nothing happens once the process is dead."""
+
+        def act() -> None:
+            if not self._dead:
+                action()
+
+        return self._time.call_later_ms(delay_ms, act)
+
+    def die(self) -> None:
+        """Let nothing happen any more."""
+        self._dead = True
