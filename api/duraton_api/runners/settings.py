@@ -53,7 +53,6 @@ class ServeSettings:
     Attributes:
         capacity: The most calls in flight to one app.
         calls_max: The most calls in flight to all apps; further ones wait their turn.
-        connect_ms: How long a connection may take to be made.
         silence_ms: How long a call may pass without a byte from the runner. The SDK
             sends a byte every few seconds while it executes a long step.
         total_ms: How long a call may take in all, whatever signs of life it gives.
@@ -65,7 +64,6 @@ class ServeSettings:
 
     capacity: int = 128
     calls_max: int = 1_024
-    connect_ms: int = 5_000
     silence_ms: int = 15_000
     total_ms: int = 24 * 3_600_000
     answer_bytes_max: int = MESSAGE_BYTES_MAX
