@@ -9,6 +9,7 @@ from duraton.app import App
 from duraton.testing.host import TESTER, Host
 from duraton.testing.shown import Answer, Shown
 from duraton.workflow import WorkflowDefinition
+from duraton_api.node.core import Core
 from duraton_api.view.reads import PAGE_MAX, RunFilter
 from duraton_engine.settings import Settings
 from duraton_schemas.duration import Duration, to_ms
@@ -79,6 +80,16 @@ class Engine:
 
     async def __aexit__(self, *_: object) -> None:
         await self._host.stop()
+
+    @property
+    def core(self) -> Core:
+        """The node's core, for tests of what stands around it, HTTP for example."""
+        return self._host.core
+
+    @property
+    def host(self) -> Host:
+        """What the engine is made of, for tests that break it."""
+        return self._host
 
     # Evidence ---------------------------------------------------------------------
 
