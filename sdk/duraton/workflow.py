@@ -152,7 +152,10 @@ def _wire_value(workflow: str, option: str, value: Any) -> Any:
     if isinstance(value, Config):
         if value.control != camel(option):
             raise OptionsError(f"{workflow}: a {type(value).__name__} is no {option}")
-        return value.wire()
+        try:
+            return value.wire()
+        except OptionsError as error:
+            raise OptionsError(f"{workflow}.{error}") from error
     if _is_bare_cron(option, value):
         return {"expr": value}
     if option == "triggers":
