@@ -3,6 +3,7 @@
 import asyncio
 import tempfile
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,12 +21,14 @@ from duraton_api.node.settings import NodeSettings
 from duraton_api.runners.serve import ServeCaller
 from duraton_api.runners.settings import HubSettings, ServeSettings
 from duraton_api.view.view import View
+from duraton_engine.appliers import APPLIERS
 from duraton_engine.settings import Settings
 from duraton_engine.state.tables import TABLES
 from duraton_schemas.options import write_app
 from duraton_schemas.records import journal
 from duraton_schemas.records.commands import RegisterApp
 from duraton_schemas.records.common import Caller, Fact
+from duraton_streams.partition.shadow import Shadow
 from duraton_streams.state.memory import MemoryStore
 from duraton_streams.state.overlay import State
 
@@ -37,6 +40,17 @@ COMMAND_TIMEOUT_S = 20.0
 """Real seconds that a command may take; it is only reached where something hangs."""
 LAST_TURNS = 20
 """Turns of the loop in which what was cancelled at the end comes to its own end."""
+
+
+@dataclass
+class ShadowDefault:
+    """Whether engines compare with a shadow where their maker does not say."""
+
+    on: bool = False
+
+
+SHADOW_DEFAULT = ShadowDefault()
+"""Our own tests set it: it costs a second application of every fact."""
 
 
 class _ObservedCore(Core):
@@ -63,6 +77,8 @@ class Host:
         front: What stands before served apps, for example a proxy that fails.
         faults: Faults of the memory log, for crash tests.
         opened: Called with each core before it recovers, for special tests.
+        shadow: Whether each partition's state is compared, after every commit, with
+            what its journal gives; None as `SHADOW_DEFAULT` says.
     """
 
     def __init__(
@@ -78,6 +94,7 @@ class Host:
         front: Front | None = None,
         faults: Any = None,
         opened: Callable[[Core], None] = lambda _core: None,
+        shadow: bool | None = None,
     ) -> None:
         if transport not in ("connect", "serve"):
             raise ValueError(f"transport is 'connect' or 'serve', not {transport!r}")
@@ -108,6 +125,7 @@ class Host:
         self._folder = tempfile.TemporaryDirectory(prefix="duraton-test-")
         self._logs = LogHolder(log, partitions, Path(self._folder.name), faults)
         self._opened = opened
+        self._shadowed = SHADOW_DEFAULT.on if shadow is None else shadow
         self._timers = Timers(self.time)
         self._queued: dict[str, journal.RunCreated] = {}
 
@@ -152,6 +170,10 @@ class Host:
         )
         core.host = self
         self.core = core
+        if self._shadowed:
+            for processor in core.processors:
+                number = processor.partition
+                processor.shadow = Shadow(log, number, APPLIERS, TABLES, core.codec)
         self._opened(core)
         core.open()
         view.catch_up()
@@ -253,6 +275,8 @@ class Host:
             self.pipe = None
         self.core.waiting.fail(EngineStoppedError("the engine was crashed"))
         for processor in self.core.processors:
+            if processor.shadow is not None and not processor.deciding:
+                processor.shadow.compare_all(processor.state, processor.standing)
             processor.close()
         await self.core.gateway.serve.stop()
         self.core.view.close()

@@ -1,0 +1,1 @@
+"""A partition: deciding, committing, recovering, verifying."""

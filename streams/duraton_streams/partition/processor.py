@@ -136,6 +136,7 @@ class PartitionProcessor:
         self._counters = Counters()
         self._owned: Owned | None = None
         self._unkept = 0
+        self._batch: Batch | None = None
 
     # Taking the partition over ---------------------------------------------------
 
@@ -196,12 +197,21 @@ class PartitionProcessor:
     def close(self) -> None:
         """End: give the partition up. What was not committed is not done."""
         if self._owned is not None:
-            if self._unkept:
+            if self._batch is not None:
+                # What was decided but not committed must not reach the store.
+                self.state.drop()
+                self._batch = None
+            elif self._unkept:
                 self._keep_now()
             for tail in self._owned.tails.values():
                 tail.close()
             self._owned.writer.close()
             self._owned = None
+
+    @property
+    def deciding(self) -> bool:
+        """Whether a batch was prepared and is not finished."""
+        return self._batch is not None
 
     @property
     def standing(self) -> Standing:
@@ -279,7 +289,7 @@ class PartitionProcessor:
         """
         assert self._owned is not None, "the processor is open"
         now = self._now()
-        batch = Batch(now)
+        batch = self._batch = Batch(now)
         self._taken = []
         self._take_log(batch, REGISTRY, self.settings.messages_max)
         self._take_log(batch, MESSAGES, self.settings.messages_max)
@@ -291,6 +301,7 @@ class PartitionProcessor:
         self._take_submitted(batch, EVENTS, self.settings.events_max)
         self._moved.update(batch.moved)
         if not batch.records and not batch.effects and not batch.later:
+            self._batch = None
             return None
         if batch.records:
             self._add_positions(batch)
@@ -326,6 +337,8 @@ class PartitionProcessor:
         if facts:
             standing.journal = facts[-1][0] + 1
             self._show(batch, standing)
+        self._batch = None
+        if facts:
             self._keep(len(facts))
         # 5
         self._at("finish:kept")
@@ -355,7 +368,6 @@ class PartitionProcessor:
         """
         taken, self._taken = self._taken, []
         calls = list(batch.calls)
-        self.state.drop()
         self._unkept = 0
         self.close()
         self.open()

@@ -137,12 +137,12 @@ def apply_record(
     try:
         fact = codec.decode(record.value)
     except UnknownSchemaError as error:
-        header = codec.decode_header(record.value)
-        if header.barrier:
+        unknown = codec.decode_header(record.value)
+        if unknown.barrier:
             raise BarrierError(
                 f"{JOURNAL}/{record.partition}/{record.offset}: {error}; it may not be skipped"
             ) from error
-        standing.journal, standing.seq = record.offset + 1, header.seq
+        standing.journal, standing.seq = record.offset + 1, unknown.seq
         return None
     assert isinstance(fact, Fact)
     header = fact.header
@@ -150,7 +150,8 @@ def apply_record(
     if header.seq != standing.seq + 1 or header.epoch < standing.epoch:
         raise PartitionStoppedError(
             f"{JOURNAL}/{record.partition}/{record.offset} has seq {header.seq} and epoch "
-            f"{header.epoch}; seq {standing.seq + 1} was to come, in epoch {standing.epoch} or later"
+            f"{header.epoch}; seq {standing.seq + 1} was to come, "
+            f"in epoch {standing.epoch} or later"
         )
     appliers[type(fact)](state, fact)
     note_fact(standing, fact)

@@ -1,6 +1,6 @@
 """One decision under way: what it emits, sends and hands on, and how it is undone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from duraton_schemas.codec import Codec
@@ -84,7 +84,7 @@ class OpenTransition:
         state: State,
         codec: Codec,
         counters: Counters,
-        appliers: "dict[type[Fact], Applier]",
+        appliers: Mapping[type[Fact], Applier],
         cause: Cause,
         partition: int,
         partitions: int,

@@ -1,0 +1,1 @@
+"""The rules that a journal keeps, held to by `duraton log verify`."""
