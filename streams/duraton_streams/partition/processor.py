@@ -47,6 +47,10 @@ from duraton_streams.partition.shadow import Shadow
 from duraton_streams.partition.transition import Batch, Counters, OpenTransition, first_slot
 from duraton_streams.state.overlay import State
 
+OPENS_MAX = 5
+"""Times that taking a partition over is tried in a row while it is in doubt whether the
+first commit was written; the log's own deadlines stand between them."""
+
 Taken = Callable[[int | None], None]
 """Told the offset of a submitted record once it is committed, or None where it is not known."""
 
@@ -143,14 +147,31 @@ class PartitionProcessor:
     def open(self, progress: Progress | None = None) -> None:
         """Recover and become the owner. It blocks.
 
+        Where it is in doubt whether its first commit was written, it begins anew: what
+        stands on the journal is read then.
+
+        Raises:
+            StreamError: As `replay` and `Log.writer` say.
+        """
+        for left in reversed(range(OPENS_MAX)):
+            try:
+                self._take_over(progress)
+            except DoubtError:
+                self.close()
+                self.state.drop()
+                if not left:
+                    raise
+            else:
+                return
+
+    def _take_over(self, progress: Progress | None) -> None:
+        """Recover once.
+
         1. fence the last owner
         2. take the journal's end
         3. apply the journal from where the store stands up to that end
         4. commit `owner.took` with the next epoch
         5. go on: follow the inputs, rebuild what is kept in memory
-
-        Raises:
-            StreamError: As `replay` and `Log.writer` say.
         """
         # 1
         writer = self._log.writer(self.partition)
