@@ -35,7 +35,7 @@ def run_at(facts: Iterable[Fact], now: RunState, seq: int) -> tuple[RunFold, str
         handler = RUN_FACTS.get(type(fact))
         if handler is not None:
             handler(run, fact)
-        run.state.last_seq = header.seq
+        run.seq = header.seq
     return None if run is None else (run, run.output)
 
 

@@ -1,6 +1,6 @@
 """Folding a batch of facts of all partitions in memory, before one write."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -59,7 +59,6 @@ class Fold:
     def _reset(self) -> None:
         self.dirty: list[RunFold] = []
         self.events: dict[int, EventRow] = {}
-        self.event_runs: dict[tuple[int, str, str], tuple[str, str | None]] = {}
         self.registry: list[j.RegistryChanged | j.RegistrationApplied] = []
         self.parked: list[tuple[Any, ...]] = []
         self.gaps: list[tuple[Any, ...]] = []
@@ -68,50 +67,56 @@ class Fold:
         """All of it stands in the file: keep only what later facts will change."""
         live = self._live
         for run in self.dirty:
-            run.dirty = run.fresh = run.ended_now = False
-            run.dirty_steps.clear()
-            run.outputs.clear()
-            run.offsets.clear()
-            run.output = None
             if run.state.ended:
                 live.pop(run.state.id, None)
+                continue
+            run.dirty = run.fresh = False
+            run.dirty_steps.clear()
+            run.offsets.clear()
         while len(live) > self._live_max:
             del live[next(iter(live))]
         self._reset()
 
-    def apply(self, partition: int, offset: int, fact: Fact) -> None:
-        """Fold one fact; facts of a partition come in its order."""
-        kind = type(fact)
-        header = fact.header
-        assert header is not None, "a fact of the journal has its header"
-        handler = RUN_FACTS.get(kind)
-        if handler is not None:
-            run = self._run_of(partition, fact, header)
-            if run is not None:
-                handler(run, fact)
-                self._touch(run, offset, header.seq)
-                if kind is j.RunEnded:
-                    self._failure(partition, offset, fact, run)
-        elif kind is j.EventRecorded:
-            self._recorded(offset, fact, header)
-        elif kind not in IGNORED:
-            self._other(partition, fact, header)
+    def apply(self, partition: int, facts: Iterable[tuple[int, Fact]]) -> None:
+        """Fold facts of a partition, each with its offset, in their order.
 
-    def _run_of(self, partition: int, fact: Any, header: FactHeader) -> RunFold | None:
-        run = self._live.get(fact.run)
-        if run is not None:
-            return run
-        created = fact.created if type(fact) in (j.RunStarted, j.RunQueued) else None
-        if created is not None:
-            return self._create(partition, fact.run, created, header)
+        It is one loop with little in it, because it runs for every fact there is.
+        """
+        live, handlers, dirty = self._live, RUN_FACTS, self.dirty
+        fact: Any
+        for offset, fact in facts:
+            kind = type(fact)
+            handler = handlers.get(kind)
+            if handler is None:
+                if kind not in IGNORED:
+                    self._other(partition, offset, fact)
+                continue
+            run = live.get(fact.run)
+            if run is None:
+                run = self._find(partition, fact)
+                if run is None:
+                    continue
+            handler(run, fact)
+            run.seq = fact.header.seq
+            run.offsets.append(offset)
+            if not run.dirty:
+                run.dirty = True
+                dirty.append(run)
+            if run.state.failure_run is not None and kind is j.RunEnded:
+                self._failure(partition, offset, fact, run)
+
+    def _find(self, partition: int, fact: Any) -> RunFold | None:
+        """The run of a fact that is not in memory: a new one, or one of the file."""
+        kind = type(fact)
+        if (kind is j.RunStarted or kind is j.RunQueued) and fact.created is not None:
+            return self._create(partition, fact.run, fact.created, fact.header)
         run = self._store.load_run(fact.run)
         if run is not None:
             self._live[fact.run] = run
         return run
 
     def _touch(self, run: RunFold, offset: int, seq: int) -> None:
-        run.state.last_seq = seq
-        run.state.last_offset = offset
+        run.seq = seq
         run.offsets.append(offset)
         if not run.dirty:
             run.dirty = True
@@ -128,15 +133,11 @@ class Fold:
         run = new_run(run_num(partition, header.seq), name, created, header.at, failed)
         run.fresh = True
         self._live[name] = run
-        asked = created.kind == "main" and created.parent is None
         for trigger in created.triggers:
-            num = place_num(trigger.place)
-            if num is None:
-                continue
             if trigger.event is not None:
-                self._event(num, trigger.event_id, trigger.event)
-            if asked:
-                self.event_runs[num, created.app, created.workflow] = ("run", name)
+                num = place_num(trigger.place)
+                if num is not None:
+                    self._event(num, trigger.event_id, trigger.event)
         return run
 
     def _failure(self, partition: int, offset: int, fact: Any, failed: RunFold) -> None:
@@ -162,17 +163,17 @@ class Fold:
         row = self._event(num, fact.event_id, fact.event)
         row.recorded_at = header.at
         row.run = fact.run
-        for home in fact.homes:
-            self.event_runs.setdefault((num, home.app, home.workflow), ("pending", None))
+        row.homes = _encode(fact.homes).decode()
         if fact.run is not None:
-            maker = self._live.get(fact.run) or self._store.load_run(fact.run)
+            maker = self._live.get(fact.run) or self._find(0, fact)
             if maker is not None:
-                self._live.setdefault(fact.run, maker)
                 self._touch(maker, offset, header.seq)
 
-    def _other(self, partition: int, fact: Any, header: FactHeader) -> None:
-        kind = type(fact)
-        if kind is j.EventHeld:
+    def _other(self, partition: int, offset: int, fact: Any) -> None:
+        kind, header = type(fact), fact.header
+        if kind is j.EventRecorded:
+            self._recorded(offset, fact, header)
+        elif kind is j.EventHeld:
             num = place_num(fact.place)
             if num is not None:
                 self._event(num, fact.event.id, fact.event)

@@ -32,6 +32,7 @@ from duraton_api.view.render import (
 from duraton_api.view.schema import num_partition, place_num
 from duraton_api.view.search import match_text
 from duraton_api.view.states import RunState, StepState
+from duraton_schemas.records.journal import Home
 
 STATUSES = ("queued", "running", "waiting", "paused", "completed", "failed", "cancelled")
 READ_TIME_LIMIT_S = 5.0
@@ -46,6 +47,8 @@ _STEPS_BETWEEN_CHECKS = 10_000
 
 _run_decoder = msgspec.json.Decoder(RunState)
 _step_decoder = msgspec.json.Decoder(StepState)
+_steps_decoder = msgspec.json.Decoder(list[StepState])
+_homes_decoder = msgspec.json.Decoder(list[Home])
 
 
 @dataclass(frozen=True)
@@ -194,10 +197,12 @@ class Reads:
             if row is None:
                 return None
             state = _run_decoder.decode(row["detail"])
-            steps = db.execute(
-                "SELECT detail, output FROM step_rows WHERE run = ? ORDER BY seq LIMIT ?",
+            steps = [] if row["steps"] is None else _steps_decoder.decode(row["steps"])
+            rows = db.execute(
+                "SELECT detail FROM step_rows WHERE run = ? ORDER BY seq LIMIT ?",
                 (state.num, STEPS_MAX + 1),
-            ).fetchall()
+            )
+            steps += [_step_decoder.decode(detail) for (detail,) in rows]
             events = [_event_info(db, place_num(t.place)) for t in state.triggers]
             linked = db.execute(
                 "SELECT status, detail FROM run_rows WHERE link = ? ORDER BY created_at LIMIT ?",
@@ -211,7 +216,7 @@ class Reads:
             row["status"],
             output=row["output"],
             events=events,
-            steps=[step_shape(_step_decoder.decode(s[0]), s[1]) for s in steps[:STEPS_MAX]],
+            steps=[step_shape(step) for step in steps[:STEPS_MAX]],
             truncated=len(steps) > STEPS_MAX,
             on_failure=_linked(*failure[0]) if failure else None,
             parent=None if parent is None else _parent(parent, state),
@@ -238,13 +243,13 @@ class Reads:
     def facts(self, run: str) -> FactPlaces | None:
         """Where a run's facts stand in the journal, or None where it is not known."""
         with self._reading() as db:
-            row = db.execute("SELECT num FROM run_rows WHERE id = ?", (run,)).fetchone()
+            row = db.execute("SELECT num, offsets FROM run_rows WHERE id = ?", (run,)).fetchone()
             if row is None:
                 return None
             packed = db.execute(
                 "SELECT offsets FROM facts WHERE run = ? ORDER BY first", (row["num"],)
             ).fetchall()
-        offsets = array("q")
+        offsets = array("q", row["offsets"] or b"")
         for (part,) in packed:
             offsets.frombytes(part)
         return FactPlaces(num_partition(row["num"]), offsets.tolist())
@@ -271,7 +276,7 @@ class Reads:
         with self._reading() as db:
             rows = db.execute(query, values).fetchall()
             shown = rows[: wanted.limit]
-            events = [event_item(row, _event_runs(db, row["num"]), whole=False) for row in shown]
+            events = [event_item(row, _event_runs(db, row), whole=False) for row in shown]
         more = len(rows) > wanted.limit
         last = shown[-1] if more else None
         cursor = None if last is None else write_cursor(last["recorded_at"], last["num"])
@@ -287,7 +292,7 @@ class Reads:
             ).fetchone()
             if row is None:
                 return None
-            return event_item(row, _event_runs(db, row["num"]), whole=True)
+            return event_item(row, _event_runs(db, row), whole=True)
 
     # Workflows -----------------------------------------------------------
 
@@ -332,7 +337,7 @@ def _run_conditions(wanted: RunFilter) -> tuple[list[str], list[Any]]:
 
 
 def _run_row(db: sqlite3.Connection, run: str) -> sqlite3.Row | None:
-    query = "SELECT num, status, output, detail FROM run_rows WHERE id = ?"
+    query = "SELECT num, status, output, detail, steps FROM run_rows WHERE id = ?"
     row: sqlite3.Row | None = db.execute(query, (run,)).fetchone()
     return row
 
@@ -342,16 +347,26 @@ def _event_info(db: sqlite3.Connection, num: int | None) -> EventInfo:
     return NO_EVENT if row is None else EventInfo(*row)
 
 
-def _event_runs(db: sqlite3.Connection, num: int) -> list[shapes.EventRun]:
+def _event_runs(db: sqlite3.Connection, event: sqlite3.Row) -> list[shapes.EventRun]:
+    """What an event led to: its runs, and the workflows that have not made one yet."""
     rows = db.execute(
-        "SELECT x.app, x.workflow, x.outcome, x.run, r.status FROM event_runs x"
-        " LEFT JOIN run_rows r ON r.id = x.run WHERE x.event = ? ORDER BY x.app, x.workflow",
-        (num,),
+        "SELECT app, workflow, id, status FROM run_rows"
+        " WHERE event = ? AND kind = 'main' AND link IS NULL ORDER BY app, workflow, num",
+        (event["num"],),
     )
-    return [
-        shapes.EventRun(app=row[0], workflow=row[1], outcome=row[2], run_id=row[3], status=row[4])
+    found = [
+        shapes.EventRun(app=row[0], workflow=row[1], outcome="run", run_id=row[2], status=row[3])
         for row in rows
     ]
+    made = {(run.app, run.workflow) for run in found}
+    homes = [] if event["homes"] is None else _homes_decoder.decode(event["homes"])
+    for home in homes:
+        if (home.app, home.workflow) not in made:
+            pending = shapes.EventRun(
+                app=home.app, workflow=home.workflow, outcome="pending", run_id=None, status=None
+            )
+            found.append(pending)
+    return found
 
 
 def _linked(status: str, state: RunState, step: str | None = None) -> shapes.LinkedRun:

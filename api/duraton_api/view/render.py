@@ -9,7 +9,15 @@ import msgspec
 from duraton_api.view import shapes
 from duraton_api.view.runfold import RunFold
 from duraton_api.view.schema import num_partition, num_place, num_seq
-from duraton_api.view.states import Failure, Pause, RunState, StepState, TriggerRef, Waiting
+from duraton_api.view.states import (
+    NO_OUTPUT,
+    Failure,
+    Pause,
+    RunState,
+    StepState,
+    TriggerRef,
+    Waiting,
+)
 from duraton_api.view.times import iso, maybe_iso
 from duraton_schemas.records.common import Caller, ErrorInfo
 from duraton_streams.logs.base import JOURNAL
@@ -141,7 +149,7 @@ def run_fields(state: RunState, status: str, event: EventInfo, *, whole: bool) -
     }
 
 
-def step_shape(step: StepState, output: str | None) -> shapes.StepShape:
+def step_shape(step: StepState) -> shapes.StepShape:
     """A step."""
     errors = failure_shapes(step.failures)
     failing = errors and step.status != "completed"
@@ -152,7 +160,7 @@ def step_shape(step: StepState, output: str | None) -> shapes.StepShape:
         kind=step.kind,
         status=step.status,
         attempts=step.attempts,
-        output=raw(output),
+        output=None if step.output is NO_OUTPUT else step.output,
         error=errors[-1].error if failing else None,
         errors=errors,
         started_at=maybe_iso(step.started_at),
@@ -206,9 +214,7 @@ def run_detail(
 def folded_detail(fold: RunFold, output: str | None, event: EventInfo) -> shapes.RunDetail:
     """A run as a fold has it, without the file: as it stood at some fact."""
     status = fold.settle()
-    steps = [
-        step_shape(step, fold.outputs.get(seq)) for seq, step in sorted(fold.dirty_steps.items())
-    ]
+    steps = [step_shape(step) for _, step in sorted(fold.dirty_steps.items())]
     events = [event] + [NO_EVENT] * (len(fold.state.triggers) - 1)
     return run_detail(fold.state, status, output=output, events=events, steps=steps)
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from duraton_api.view.states import (
     FAILURES_KEPT,
     Failure,
@@ -30,8 +32,8 @@ class RunFold:
         fresh: Whether it was made in this batch.
         ended_now: Whether it ended in this batch.
         dirty_steps: The steps to be written, by seq.
-        outputs: The outputs of steps that completed in this batch, by seq.
         offsets: Offsets of its facts in this batch.
+        seq: The seq of its newest fact.
     """
 
     __slots__ = (
@@ -41,8 +43,8 @@ class RunFold:
         "fresh",
         "offsets",
         "output",
-        "outputs",
         "pending",
+        "seq",
         "state",
     )
 
@@ -54,8 +56,8 @@ class RunFold:
         self.fresh = False
         self.ended_now = False
         self.dirty_steps: dict[int, StepState] = {}
-        self.outputs: dict[int, str] = {}
         self.offsets: list[int] = []
+        self.seq = state.last_seq
 
     def status(self) -> str:
         """The run's status in the words of the API."""
@@ -89,6 +91,9 @@ class RunFold:
     def settle(self) -> str:
         """Bring what follows from the rest up to date, and give the status."""
         status = self.status()
+        self.state.last_seq = self.seq
+        if self.offsets:
+            self.state.last_offset = self.offsets[-1]
         self.state.waiting = None if status == "running" else self.waiting()
         return status
 
@@ -213,6 +218,7 @@ def _step_completed(run: RunFold, fact: j.StepCompleted) -> None:
             called_at=header.at,
             started_at=fact.started_at,
             ended_at=header.at,
+            output=msgspec.Raw(fact.output),
         )
         run.state.steps += 1
     else:
@@ -220,10 +226,10 @@ def _step_completed(run: RunFold, fact: j.StepCompleted) -> None:
         step.attempts, step.number, step.seen = fact.attempt, fact.number, fact.seen
         step.retry_at = None
         step.ended_at = header.at
+        step.output = msgspec.Raw(fact.output)
         if step.started_at is None:
             step.started_at = fact.started_at
     run.dirty_steps[step.seq] = step
-    run.outputs[step.seq] = fact.output
     if fact.spend is not None:
         _spent(run.state, fact.spend)
 

@@ -3,7 +3,9 @@
 `FORM` is the form's version: a file of another form is dropped and rebuilt.
 Columns that every query needs stand by themselves; the rest of a row is JSON
 in `detail`, since each bound column costs about a third of a microsecond a
-row. The SQL views `runs` and `steps` unpack it for people.
+row. A small run that began and ended in one batch has its steps and the
+offsets of its facts in its own row, others in `step_rows` and `facts`. The SQL
+views `runs`, `steps` and `event_runs` unpack all that for people.
 """
 
 from duraton_schemas.records.common import Place
@@ -64,25 +66,24 @@ CREATE TABLE run_rows (
     kind TEXT NOT NULL,
     status TEXT NOT NULL,
     created_at INTEGER NOT NULL,
-    ended_at INTEGER,
     event INTEGER,
     link TEXT,
     output TEXT,
-    detail TEXT NOT NULL
+    detail TEXT NOT NULL,
+    steps TEXT,
+    offsets BLOB
 );
 CREATE INDEX runs_id ON run_rows (id);
 CREATE INDEX runs_status ON run_rows (status, created_at);
 CREATE INDEX runs_workflow ON run_rows (workflow, created_at);
 CREATE INDEX runs_app ON run_rows (app, created_at);
 CREATE INDEX runs_created ON run_rows (created_at);
+CREATE INDEX runs_event ON run_rows (event) WHERE event IS NOT NULL;
 CREATE INDEX runs_link ON run_rows (link) WHERE link IS NOT NULL;
 CREATE TABLE step_rows (
     run INTEGER NOT NULL,
     seq INTEGER NOT NULL,
-    step TEXT NOT NULL,
-    n INTEGER NOT NULL,
     status TEXT NOT NULL,
-    output TEXT,
     detail TEXT NOT NULL,
     PRIMARY KEY (run, seq)
 ) WITHOUT ROWID;
@@ -99,23 +100,16 @@ CREATE TABLE events (
     data TEXT,
     ts INTEGER,
     recorded_at INTEGER,
+    caller TEXT,
+    homes TEXT,
     dedupe_id TEXT,
     subject TEXT,
-    caller TEXT,
     run TEXT,
     duplicate_of TEXT
 );
 CREATE INDEX events_id ON events (id);
 CREATE INDEX events_recorded ON events (recorded_at);
 CREATE INDEX events_name ON events (name, recorded_at);
-CREATE TABLE event_runs (
-    event INTEGER NOT NULL,
-    app TEXT NOT NULL,
-    workflow TEXT NOT NULL,
-    outcome TEXT NOT NULL,
-    run TEXT,
-    PRIMARY KEY (event, app, workflow)
-) WITHOUT ROWID;
 CREATE TABLE apps (
     name TEXT PRIMARY KEY,
     version INTEGER NOT NULL,
@@ -150,9 +144,10 @@ CREATE TABLE gaps (
     PRIMARY KEY (partition, seq)
 ) WITHOUT ROWID;
 CREATE VIEW runs AS SELECT
-    id, app, workflow, kind, status, created_at, ended_at,
+    id, app, workflow, kind, status, created_at,
     json_extract(detail, '$.startedAt') AS started_at,
-    ended_at - json_extract(detail, '$.startedAt') AS duration_ms,
+    json_extract(detail, '$.endedAt') AS ended_at,
+    json_extract(detail, '$.endedAt') - json_extract(detail, '$.startedAt') AS duration_ms,
     (SELECT name FROM events WHERE num = event) AS event_name,
     (SELECT id FROM events WHERE num = event) AS event_id,
     output,
@@ -177,23 +172,45 @@ CREATE VIEW runs AS SELECT
     json_extract(detail, '$.lastSeq') AS last_seq,
     json_extract(detail, '$.lastOffset') AS last_offset
 FROM run_rows;
-CREATE VIEW steps AS SELECT
-    (SELECT id FROM run_rows WHERE num = run) AS run_id,
-    step, n, status, output,
-    ifnull(json_extract(detail, '$.kind'), 'run') AS kind,
-    ifnull(json_extract(detail, '$.attempts'), 0) AS attempts,
-    json_extract(detail, '$.failures[#-1].error.message') AS error_message,
-    json_extract(detail, '$.calledAt') AS called_at,
-    json_extract(detail, '$.startedAt') AS started_at,
-    json_extract(detail, '$.endedAt') AS ended_at,
-    json_extract(detail, '$.due') AS due,
-    json_extract(detail, '$.retryAt') AS retry_at,
-    json_extract(detail, '$.child') AS child,
-    ifnull(json_extract(detail, '$.number'), 0) AS number,
-    ifnull(json_extract(detail, '$.seen'), 0) AS seen,
-    seq
-FROM step_rows;
+CREATE VIEW event_runs AS
+    SELECT event, app, workflow, 'run' AS outcome, id AS run
+    FROM run_rows WHERE event IS NOT NULL AND kind = 'main' AND link IS NULL
+    UNION ALL
+    SELECT e.num, json_extract(h.value, '$.app'), json_extract(h.value, '$.workflow'),
+        'pending', NULL
+    FROM events e, json_each(e.homes) h
+    WHERE NOT EXISTS (
+        SELECT 1 FROM run_rows r WHERE r.event = e.num AND r.kind = 'main' AND r.link IS NULL
+        AND r.app = json_extract(h.value, '$.app')
+        AND r.workflow = json_extract(h.value, '$.workflow')
+    );
 """
+
+_STEP_COLUMNS = """
+    json_extract({d}, '$.step') AS step,
+    ifnull(json_extract({d}, '$.n'), 0) AS n,
+    ifnull(json_extract({d}, '$.status'), 'waiting') AS status,
+    json_quote(json_extract({d}, '$.output')) AS output,
+    ifnull(json_extract({d}, '$.kind'), 'run') AS kind,
+    ifnull(json_extract({d}, '$.attempts'), 0) AS attempts,
+    json_extract({d}, '$.failures[#-1].error.message') AS error_message,
+    json_extract({d}, '$.calledAt') AS called_at,
+    json_extract({d}, '$.startedAt') AS started_at,
+    json_extract({d}, '$.endedAt') AS ended_at,
+    json_extract({d}, '$.due') AS due,
+    json_extract({d}, '$.retryAt') AS retry_at,
+    json_extract({d}, '$.child') AS child,
+    ifnull(json_extract({d}, '$.number'), 0) AS number,
+    ifnull(json_extract({d}, '$.seen'), 0) AS seen,
+    json_extract({d}, '$.seq') AS seq
+"""
+TABLES += (
+    "CREATE VIEW steps AS SELECT r.id AS run_id,"
+    + _STEP_COLUMNS.format(d="s.value")
+    + "FROM run_rows r, json_each(r.steps) s UNION ALL SELECT r.id,"
+    + _STEP_COLUMNS.format(d="s.detail")
+    + "FROM run_rows r JOIN step_rows s ON s.run = r.num;\n"
+)
 
 SEARCH = """
 CREATE VIRTUAL TABLE search USING fts5(text, content='', tokenize='unicode61');
@@ -202,6 +219,7 @@ CREATE VIRTUAL TABLE search USING fts5(text, content='', tokenize='unicode61');
 NAMES = (
     ("view", "runs"),
     ("view", "steps"),
+    ("view", "event_runs"),
     *(
         ("table", name)
         for name in (
@@ -212,7 +230,6 @@ NAMES = (
             "step_rows",
             "facts",
             "events",
-            "event_runs",
             "apps",
             "workflows",
             "parked",

@@ -1,4 +1,4 @@
-"""What the view keeps of a run and of its steps, as stored in their `detail` columns."""
+"""What the view keeps of a run and of its steps, stored as JSON."""
 
 import msgspec
 
@@ -7,11 +7,11 @@ from duraton_schemas.records.common import Caller, ErrorInfo, Place
 FAILURES_KEPT = 20
 """Failed attempts kept a step, the newest; the journal holds all of them."""
 
-LIVE_STEPS = frozenset({"waiting", "retrying", "due"})
-"""Statuses of steps that are not over."""
+NO_OUTPUT = msgspec.Raw(b"")
+"""The output of a step that has none; it is left out of what is stored."""
 
 
-class Stored(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+class Stored(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, gc=False):
     """Root of what is stored as JSON in the view."""
 
 
@@ -66,13 +66,14 @@ class Waiting(Stored, kw_only=True):
 
 
 class StepState(Stored, kw_only=True):
-    """A step; its output stands in a column of its own.
+    """A step.
 
     Attributes:
         seq: The seq of the first fact that named it, its key within its run.
         status: `completed`, `failed`, `retrying`, `due`, `waiting` or `cancelled`.
         attempts: Executions so far.
         failures: Its newest failed attempts.
+        output: What it gave, as JSON; `NO_OUTPUT` without.
     """
 
     seq: int
@@ -97,6 +98,7 @@ class StepState(Stored, kw_only=True):
     placed: bool = False
     ready: bool = False
     failures: list[Failure] = []
+    output: msgspec.Raw = NO_OUTPUT
 
     @property
     def name(self) -> str:

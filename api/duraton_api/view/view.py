@@ -181,9 +181,8 @@ class View:
         if first > known.seq + 1 and not (known.seq < 0 and facts[0][0] == 0):
             self._catch_up(partition, facts[0][0], None)
             known = self._positions.get(partition, known)
-        apply = self._fold.apply
-        for offset, fact in facts if first > known.seq else list(facts)[known.seq + 1 - first :]:
-            apply(partition, offset, fact)
+        new = facts if first > known.seq else list(facts)[known.seq + 1 - first :]
+        self._fold.apply(partition, new)
         offset, newest = facts[-1]
         self._moved_to(partition, Position(offset + 1, last, newest.at), len(facts))
 
@@ -264,6 +263,7 @@ class View:
     def _apply_records(self, partition: int, records: Sequence[LogRecord]) -> None:
         known = self._positions.get(partition, Position(0, -1, 0))
         seq, at = known.seq, known.at
+        facts: list[tuple[int, Fact]] = []
         for record in records:
             raw = record.value or b""
             try:
@@ -275,8 +275,9 @@ class View:
                 continue
             assert isinstance(fact, Fact), "the journal holds facts only"
             if _seq(fact) > known.seq:
-                self._fold.apply(partition, record.offset, fact)
+                facts.append((record.offset, fact))
                 seq, at = _seq(fact), fact.at
+        self._fold.apply(partition, facts)
         self._moved_to(partition, Position(records[-1].offset + 1, seq, at), len(records))
 
     # Readers -------------------------------------------------------------
