@@ -100,9 +100,8 @@ class StepContext:
     """What a handler gets.
 
     Attributes:
-        event: The run's event, of a batch the first. A scheduled run has none of its
-            own and gets one named `cron` with no data.
-        events: All of its events; empty for a scheduled run.
+        event: The run's event, of a batch the first; of a schedule one that names the tick.
+        events: All of its events.
         run: The run.
         error: In on_failure the error that the run failed with, otherwise None.
         attempt: Which attempt of the handler's own code this is, from 1.
@@ -117,7 +116,7 @@ class StepContext:
         self.event: Event = (
             self.events[0]
             if self.events
-            else Event(id=invoke.run, name="cron", data={}, ts=invoke.started_at)
+            else Event(id=invoke.run, name="duraton.cron", data={}, ts=invoke.started_at)
         )
         self.run = RunInfo(
             id=execution.live.shown_run,

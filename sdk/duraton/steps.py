@@ -170,7 +170,7 @@ class Steps:
             data: Its data, a JSON object.
 
         Returns:
-            The event's id.
+            `{"id": ...}`, the recorded event's.
         """
         request = {"event": _name("event", id, name), "data": _data(f"send_event {id!r}", data)}
         return await self._ask("send", id, request)

@@ -9,11 +9,11 @@ from duraton.runtime.failures import frame_error
 YEAR_MS = 365 * 86_400_000
 
 
-class OfOurs(NonRetriableError):
+class OwnFinalError(NonRetriableError):
     pass
 
 
-class OtherCopy(Exception):
+class OtherCopyError(Exception):
     """As a second copy of the SDK would have it."""
 
     __duraton_final__ = True
@@ -38,10 +38,10 @@ def caused_by(error):
     "error",
     [
         NonRetriableError("x"),
-        OfOurs("x"),
-        OtherCopy("x"),
+        OwnFinalError("x"),
+        OtherCopyError("x"),
         caused_by(NonRetriableError("x")),
-        caused_by(caused_by(OfOurs("x"))),
+        caused_by(caused_by(OwnFinalError("x"))),
         ExceptionGroup("g", [ValueError("a"), NonRetriableError("b")]),
         ExceptionGroup("g", [ExceptionGroup("h", [NonRetriableError("b")])]),
         caused_by(ExceptionGroup("g", [NonRetriableError("b")])),
@@ -60,7 +60,7 @@ def test_an_implicit_context_is_not_a_cause():
         try:
             raise NonRetriableError("first")
         except NonRetriableError:
-            raise ValueError("second")
+            raise ValueError("second")  # noqa: B904 - the implicit context is what is tested
 
     assert not frame_error(raised(make)).final
 
@@ -87,7 +87,11 @@ def test_delays_from_the_failure(argument, after_ms):
     [
         ("Mon, 30 Nov 2026 12:02:00 GMT", datetime(2026, 11, 30, 12, 2, tzinfo=UTC)),
         ("Monday, 30-Nov-26 12:02:00 GMT", datetime(2026, 11, 30, 12, 2, tzinfo=UTC)),
-        (datetime(2026, 11, 30, 12, 2), datetime(2026, 11, 30, 12, 2, tzinfo=UTC)),
+        # Naive moments are read as UTC.
+        (
+            datetime(2026, 11, 30, 12, 2, tzinfo=UTC).replace(tzinfo=None),
+            datetime(2026, 11, 30, 12, 2, tzinfo=UTC),
+        ),
         (
             datetime(2026, 11, 30, 14, 2, tzinfo=timezone(timedelta(hours=2))),
             datetime(2026, 11, 30, 12, 2, tzinfo=UTC),
@@ -116,7 +120,7 @@ def test_a_group_names_its_members():
     assert "one" in frame.message and "other" in frame.message and not frame.final
 
 
-class Awkward(Exception):
+class AwkwardError(Exception):
     def __init__(self, a, b, c):
         self.a = self
         self.b = b
@@ -128,8 +132,8 @@ class Awkward(Exception):
 
 def test_errors_that_cannot_be_serialised_keep_what_they_say():
     with socket.socket() as held:
-        frame = frame_error(Awkward("lost", held, 3))
-    assert "lost" in frame.message and frame.name == "Awkward"
+        frame = frame_error(AwkwardError("lost", held, 3))
+    assert "lost" in frame.message and frame.name == "AwkwardError"
     assert frame_error(ValueError("\ud800 odd")).message == "\\ud800 odd"
     assert frame_error(ValueError()).message == "ValueError"
     assert len(frame_error(ValueError("x" * 100_000)).message) <= 8_192

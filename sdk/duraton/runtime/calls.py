@@ -10,9 +10,6 @@ from typing import Any
 from duraton.runtime.order import Key
 from duraton_schemas.wire.frames import FrameSpend, Step
 
-ENGINE_KINDS = frozenset({"sleep", "wait", "invoke", "send"})
-"""Kinds that the engine brings to their end; the others have code here."""
-
 
 class State(enum.Enum):
     """Where a call stands."""
@@ -25,8 +22,6 @@ class State(enum.Enum):
     """A frame about it was sent and is not acknowledged."""
     PENDING = "pending"
     """The engine will wake it."""
-    FAILED = "failed"
-    """Its last attempt failed; the run is about to end."""
     GIVEN = "given"
     """The handler was given its result."""
 

@@ -15,6 +15,8 @@ DELAY_MS_MAX = 365 * 86_400_000
 _SECONDS = re.compile(r"[0-9]{1,18}")
 _HTTP_DATE = re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? .*[0-9]{2}:[0-9]{2}:[0-9]{2}.*")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TEXT_LENGTH_MAX = 100
+"""A header's value; longer texts are not looked at."""
 _TEXT_SHOWN_MAX = 80
 
 
@@ -57,6 +59,8 @@ def _read(argument: object) -> Delay:
 
 
 def _text(text: str) -> Delay:
+    if len(text) > _TEXT_LENGTH_MAX:
+        return _unusable(text)
     if _SECONDS.fullmatch(text):
         return _after(int(text) * 1000)
     if _HTTP_DATE.fullmatch(text):

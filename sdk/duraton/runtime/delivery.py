@@ -83,7 +83,13 @@ class Delivery:
         if live.pausing:
             self._suspend()
             return
-        if not live.open or live.order.waiting or not live.awaits_steps():
+        if live.order.waiting:
+            if live.order.next() is None and not live.serving:
+                # Results come in order, so one before those that are held was lost with
+                # a connection. The next invocation brings them all.
+                self._suspend()
+            return
+        if not live.open or not live.awaits_steps():
             return
         for call in live.open.values():
             if call.state is not State.PENDING and call.key not in live.unacked:

@@ -226,7 +226,8 @@ class Execution:
             output = ack.output if ack.output is not None else frame.output
             live.order.put(key, ack.number, output)
         elif ack.retry_at is None and frame.error is not None:
-            call.state = State.FAILED
+            # It was the last attempt, and the run has failed with it.
+            self.stop()
         else:
             call.state = State.PENDING
         self._delivery.pump()
