@@ -99,6 +99,8 @@ class Driver:
         began = time.monotonic()
         try:
             offsets = await self._loop.run_in_executor(self._commits, processor.commit, batch)
+            took = time.monotonic() - began
+            processor.finish(batch, offsets, int(took * 1000))
         except DoubtError as error:
             _log.warning("partition %d: %s; rebuilding from its journal", processor.partition, error)
             unknown = await self._loop.run_in_executor(self._commits, processor.doubt, batch)
@@ -106,8 +108,6 @@ class Driver:
                 tell(None)
             processor.in_doubt()
             return True
-        took = time.monotonic() - began
-        processor.finish(batch, offsets, int(took * 1000))
         self._committed(took)
         return True
 

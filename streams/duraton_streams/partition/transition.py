@@ -26,7 +26,8 @@ class Batch:
         effects: What is handed on after the commit, in order.
         local: Messages to slots of the own partition, still to be handled.
         calls: Calls that were decided about, to be offered again after a doubt.
-        moved: Inputs that were read: (topic, partition) and the next offset.
+        taken: Whom to tell that a submitted input is committed, and its offset.
+        later: Calls to be offered at a time.
     """
 
     def __init__(self, now: int) -> None:
@@ -37,7 +38,7 @@ class Batch:
         self.effects: list[object] = []
         self.local: list[Message] = []
         self.calls: list[object] = []
-        self.moved: dict[tuple[str, int], int] = {}
+        self.taken: list[tuple[Callable[[int | None], None], int]] = []
         self.later: list[tuple[int, object]] = []
 
 
