@@ -1,5 +1,7 @@
 """What the view shows after facts, and that how they come makes no difference."""
 
+import sqlite3
+
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -426,6 +428,63 @@ async def test_a_fold_that_fails_is_tried_again_from_the_log(journal, monkeypatc
     await view.reached({0: len(journal.facts)})
     assert view.failure is None
     assert view.reads.run_status(run) == "completed"
+    view.close()
+
+
+@pytest.mark.parametrize("damage", ["no database", "overwritten"])
+def test_a_damaged_file_is_made_anew(tmp_path, journal, damage):
+    path = tmp_path / "v.sqlite"
+    run = journal.completed_run()
+    log = journal.log()
+    if damage == "overwritten":
+        first = View(path, log)
+        first.catch_up()
+        first.close()
+    size = path.stat().st_size if path.exists() else 8192
+    path.write_bytes(b"nonsense" * (size // 8))
+    view = View(path, log)
+    view.catch_up()
+    assert view.reads.run_status(run) == "completed"
+    view.close()
+
+
+async def test_a_file_damaged_while_running_is_made_anew(tmp_path, journal, monkeypatch):
+    run = journal.completed_run()
+    log = journal.log()
+    view = View(tmp_path / "v.sqlite", log)
+    monkeypatch.setattr(view_module, "_BACKOFF_S", (0.001,))
+    broken = [sqlite3.DatabaseError("database disk image is malformed")]
+    write = view._store.write
+
+    def fail_once(*args):
+        if broken:
+            raise broken.pop()
+        write(*args)
+
+    monkeypatch.setattr(view._store, "write", fail_once)
+    assert view.reads.run_status(run) is None
+    view.start()
+    await view.reached({0: len(journal.facts)})
+    assert await view.ask(view.reads.run_status, run) == "completed"
+    view.close()
+
+
+def test_waiting_runs_do_not_stay_in_memory(journal):
+    view = View(live_max=100)
+    for _ in range(20):
+        for _ in range(250):
+            journal.queued()
+        view.feed(0, journal.new())
+        view.drain()
+    assert len(view._fold._live) <= 100
+    # One that has left memory goes on where it was.
+    first = journal.runs[0]
+    journal.emit(journal.start(first))
+    fed(view, journal)
+    assert view.sql("SELECT status, count(*) FROM runs GROUP BY 1").rows == [
+        ["queued", 4999],
+        ["running", 1],
+    ]
     view.close()
 
 

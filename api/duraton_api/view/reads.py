@@ -5,13 +5,13 @@ statuses are asked for, each is read by its own index and the answers merged,
 since one query over all of them would sort everything that matches.
 """
 
+import contextlib
 import heapq
 import sqlite3
 import threading
 import time
 from array import array
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,48 +109,61 @@ class Reads:
         self._local = threading.local()
         self._open: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
+        self._opening = 0
 
     def _db(self) -> sqlite3.Connection:
         db: sqlite3.Connection | None = getattr(self._local, "db", None)
-        if db is None:
-            db = sqlite3.connect(
-                f"file:{self._path}?mode=ro",
-                uri=True,
-                isolation_level=None,
-                check_same_thread=False,
-            )
-            db.row_factory = sqlite3.Row
-            db.execute("PRAGMA query_only = ON")
-            self._local.db = db
+        if db is not None and self._local.opening == self._opening:
+            return db
+        if db is not None:
             with self._lock:
-                self._open.append(db)
+                self._open.remove(db)
+            db.close()
+        db = sqlite3.connect(
+            f"file:{self._path}?mode=ro",
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        db.row_factory = sqlite3.Row
+        db.execute("PRAGMA query_only = ON")
+        self._local.db, self._local.opening = db, self._opening
+        with self._lock:
+            self._open.append(db)
         return db
 
-    @contextmanager
+    def reopen(self) -> None:
+        """The file was made anew: every thread opens it again at its next read."""
+        self._opening += 1
+
+    @contextlib.contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """One state of the file for all queries in it, and a limit on their time."""
         db = self._db()
         deadline = time.monotonic() + READ_TIME_LIMIT_S
-        db.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_BETWEEN_CHECKS)
-        db.execute("BEGIN")
         try:
+            db.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_BETWEEN_CHECKS)
+            db.execute("BEGIN")
             yield db
         except sqlite3.OperationalError as error:
             if "interrupted" in str(error):
                 raise QueryTooSlowError(f"stopped after {READ_TIME_LIMIT_S:g} s") from error
             raise ViewFailedError(f"the view cannot be read: {error}") from error
+        except sqlite3.DatabaseError as error:
+            raise ViewFailedError(f"the view's file is damaged: {error}") from error
         finally:
-            db.set_progress_handler(None, 0)
-            if db.in_transaction:
-                db.execute("ROLLBACK")
+            with contextlib.suppress(sqlite3.Error):  # closed meanwhile, or damaged
+                db.set_progress_handler(None, 0)
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
 
     def close(self) -> None:
-        """Close every thread's connection."""
+        """Close every thread's connection; no read may be under way."""
         with self._lock:
-            for db in self._open:
-                db.close()
-            self._open.clear()
-        self._local = threading.local()
+            self._local = threading.local()
+            opened, self._open = self._open, []
+        for db in opened:
+            db.close()
 
     # Runs ----------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import sqlite3
 from array import array
 from collections.abc import Sequence
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -170,24 +171,47 @@ class Store:
     """
 
     def __init__(self, path: str, cluster: str) -> None:
+        self._path = path
         self._cluster = cluster
+        self.searchable = False
+        try:
+            self.db = self._open()
+        except sqlite3.OperationalError:
+            raise  # a directory that is not there, no right to write: a person's to mend
+        except sqlite3.DatabaseError:
+            self.db = self._replace()
+
+    def _open(self) -> sqlite3.Connection:
         self.db = sqlite3.connect(
-            path, isolation_level=None, check_same_thread=False, cached_statements=256
+            self._path, isolation_level=None, check_same_thread=False, cached_statements=256
         )
-        # OFF: the position stands in the same transaction, and the file can be made anew.
+        # NORMAL: the file is whole after a power loss; what it lacks is read from the log.
         for pragma in (
             f"page_size = {PAGE_BYTES}",
             "journal_mode = WAL",
             f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
-            "synchronous = OFF",
+            f"journal_size_limit = {2 * CHECKPOINT_PAGES * PAGE_BYTES}",
+            "synchronous = NORMAL",
             f"busy_timeout = {BUSY_TIMEOUT_MS}",
             f"cache_size = -{CACHE_KIB}",
             "temp_store = MEMORY",
         ):
             self.db.execute(f"PRAGMA {pragma}")
-        self.searchable = False
         if not self._fits():
             self.drop()
+        return self.db
+
+    def _replace(self) -> sqlite3.Connection:
+        """The file is damaged or no database: make a new one, since the journal has it all."""
+        self.db.close()
+        for suffix in ("", "-wal", "-shm"):
+            Path(self._path + suffix).unlink(missing_ok=True)
+        return self._open()
+
+    def replace(self) -> None:
+        """Make the file anew after SQLite found it damaged; its readers must open it again."""
+        self.searchable = False
+        self.db = self._replace()
 
     def _fits(self) -> bool:
         try:

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import shutil
+import sqlite3
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -159,8 +160,13 @@ class View:
                     self._read_all(None)
                 self._write()
             except BaseException:
-                self._forget()
+                self._forget_safely()
                 raise
+
+    def _forget_safely(self) -> None:
+        # Where the file cannot even be read, what was raised before is what counts.
+        with contextlib.suppress(sqlite3.Error):
+            self._forget()
 
     def _forget(self) -> None:
         """Start again from what is written; the log has the rest."""
@@ -211,7 +217,7 @@ class View:
                 self._read_all(progress)
                 self._write()
             except BaseException:
-                self._forget()
+                self._forget_safely()
                 raise
 
     def rebuild(self, log: Log | None = None, progress: Progress | None = None) -> None:
@@ -380,10 +386,21 @@ class View:
             except Exception as error:  # anything: the log has it all, so it is tried again
                 logger.exception("folding the view failed; it is tried again from the log")
                 self.failure = error
+                self._mend(error)
                 self._stopped.wait(_BACKOFF_S[min(failed, len(_BACKOFF_S) - 1)])
                 failed += 1
                 self._some.set()
             self._wake_waiters()
+
+    def _mend(self, error: Exception) -> None:
+        # SQLite says DatabaseError itself, and none of its kinds, where the file is damaged.
+        if type(error) is not sqlite3.DatabaseError:
+            return
+        with self._folding, contextlib.suppress(sqlite3.Error, OSError):
+            self._store.replace()
+            self.reads.reopen()
+            self._written = {}
+            self._forget()
 
     def _wake_waiters(self) -> None:
         with self._gate:
