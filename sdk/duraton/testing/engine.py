@@ -10,7 +10,7 @@ from duraton.testing.host import TESTER, Host
 from duraton.testing.shown import Answer, Shown
 from duraton.workflow import WorkflowDefinition
 from duraton_api.node.core import Core
-from duraton_api.view.reads import PAGE_MAX, RunFilter
+from duraton_api.view.reads import PAGE_MAX, EventFilter, RunFilter
 from duraton_engine.settings import Settings
 from duraton_schemas.duration import Duration, to_ms
 from duraton_schemas.ids import run_slot
@@ -278,7 +278,19 @@ class Engine:
             wanted = RunFilter(statuses=statuses, limit=PAGE_MAX, cursor=cursor, **filters)
             page = _plain(self._read().runs(wanted))
             found.extend(Shown(item) for item in page["runs"])
-            cursor = page.get("cursor") or page.get("nextCursor")
+            cursor = page.get("cursor")
+            if not cursor:
+                return found
+
+    async def events(self, name: str | None = None) -> list[Shown]:
+        """All recorded events, newest first, as `GET /events` shows them."""
+        found: list[Shown] = []
+        cursor: str | None = None
+        while True:
+            wanted = EventFilter(name=name, limit=PAGE_MAX, cursor=cursor)
+            page = _plain(self._read().events(wanted))
+            found.extend(Shown(item) for item in page["events"])
+            cursor = page.get("cursor")
             if not cursor:
                 return found
 
