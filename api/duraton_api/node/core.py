@@ -243,7 +243,7 @@ class Core:
             for number, event in enumerate(events)
         ]
         try:
-            await self._append(partition, records, waiting.fail)
+            await self._append(partition, records, events, waiting.fail)
             await asyncio.wait((waiting.done,), timeout=timeout_s)
             if waiting.done.done():
                 waiting.done.result()
@@ -275,7 +275,7 @@ class Core:
                 future.set_exception(error)
 
         try:
-            await self._append(partition, [record], fail)
+            await self._append(partition, [record], [command], fail)
             await asyncio.wait((future,), timeout=timeout_s)
             if not future.done():
                 raise PendingError("its answer has not come yet")
@@ -298,7 +298,11 @@ class Core:
         return ((REGISTRY_HEADER, str(self.registry).encode()),)
 
     async def _append(
-        self, partition: int, records: list[NewRecord], fail: Callable[[Exception], None]
+        self,
+        partition: int,
+        records: list[NewRecord],
+        values: Sequence[object],
+        fail: Callable[[Exception], None],
     ) -> None:
         if self.appender is not None:
             await self.appender.append(records)
@@ -308,8 +312,9 @@ class Core:
             if offset is None:
                 fail(AnswerUnknownError("it is not known whether it was recorded; send it again"))
 
-        for record in records:
-            self.processors[partition].submit(record, taken)
+        processor = self.processors[partition]
+        for record, value in zip(records, values, strict=True):
+            processor.submit(record, value, taken)
 
 
 def _target_slot(command: commands.Command) -> int:

@@ -4,11 +4,13 @@ import asyncio
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import ThreadPoolExecutor
 
 from duraton_streams.errors import DoubtError, FencedError
 from duraton_streams.partition.processor import PartitionProcessor
+from duraton_streams.partition.transition import Batch
 
 _log = logging.getLogger("duraton.partition")
 
@@ -19,11 +21,11 @@ IDLE_MS_MAX = 60_000
 class Driver:
     """Takes turns with a processor until it is stopped or fenced.
 
-    Commits run in a thread, so that the loop of sockets goes on while the log syncs.
+    Commits run in a thread, so that the loop of sockets goes on while the log syncs,
+    and the next batch is decided about meanwhile.
 
     Args:
         processor: An open processor.
-        commits: Where commits run.
         ended: Called with the reason where the partition stops by itself.
         committed: Told each commit's duration in seconds.
     """
@@ -31,17 +33,18 @@ class Driver:
     def __init__(
         self,
         processor: PartitionProcessor,
-        commits: Executor,
         *,
         ended: Callable[[BaseException], None],
         committed: Callable[[float], None],
     ) -> None:
         self.processor = processor
-        self._commits = commits
         self._ended = ended
         self._committed = committed
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
+        # One thread, so that commits keep the order of their batches.
+        self._commits = ThreadPoolExecutor(1, f"duraton-commit-{processor.partition}")
+        self._under_way: deque[tuple[Batch, asyncio.Future[tuple[list[int], float]]]] = deque()
         self._awake = True
         self._sleeper: asyncio.Future[None] | None = None
         self._stopping = False
@@ -53,12 +56,13 @@ class Driver:
         self._task = self._loop.create_task(self._run(), name=name)
 
     async def stop(self) -> None:
-        """Finish the batch under way, then end."""
+        """Finish the batches under way, then end."""
         self._stopping = True
         self.wake()
         if self._task is not None:
             await self._task
         self.processor.close()
+        self._commits.shutdown()
 
     def wake(self) -> None:
         """There is something to do. It may be called from any thread."""
@@ -75,11 +79,12 @@ class Driver:
 
     async def _run(self) -> None:
         try:
-            while not self._stopping:
+            while self._under_way or not self._stopping:
                 self._awake = False
                 if await self._turn():
-                    continue
-                if not self._awake:
+                    # Sockets get their share between two batches.
+                    await asyncio.sleep(0)
+                elif not self._awake:
                     await self._sleep()
         except FencedError as error:
             _log.warning("partition %d: another node took it over", self.processor.partition)
@@ -89,30 +94,55 @@ class Driver:
             self._ended(error)
 
     async def _turn(self) -> bool:
+        """Finish what is committed, or begin another batch."""
+        if self._under_way and self._under_way[0][1].done():
+            await self._finish()
+            return True
         processor = self.processor
+        if self._stopping or not processor.may_prepare:
+            return False
         batch = processor.prepare()
         if batch is None:
             return False
-        if not batch.records:
+        if not batch.records and not self._under_way:
             processor.finish(batch, [])
             return True
-        began = time.monotonic()
-        try:
-            offsets = await self._loop.run_in_executor(self._commits, processor.commit, batch)
-            took = time.monotonic() - began
-            processor.finish(batch, offsets, int(took * 1000))
-        except DoubtError as error:
-            _log.warning("partition %d: %s; rebuilding from its journal", processor.partition, error)
-            unknown = await self._loop.run_in_executor(self._commits, processor.doubt, batch)
-            for tell in unknown:
-                tell(None)
-            processor.in_doubt()
-            return True
-        self._committed(took)
+        future = self._loop.run_in_executor(self._commits, self._commit, batch)
+        future.add_done_callback(lambda _: self._wake())
+        self._under_way.append((batch, future))
         return True
 
+    def _commit(self, batch: Batch) -> tuple[list[int], float]:
+        began = time.monotonic()
+        offsets = self.processor.commit(batch)
+        return offsets, time.monotonic() - began
+
+    async def _finish(self) -> None:
+        batch, future = self._under_way.popleft()
+        try:
+            offsets, took = future.result()
+        except DoubtError as error:
+            await self._rebuild(error)
+            return
+        self.processor.finish(batch, offsets, int(took * 1000))
+        if batch.records:
+            self._committed(took)
+
+    async def _rebuild(self, error: DoubtError) -> None:
+        processor = self.processor
+        _log.warning("partition %d: %s; rebuilding from its journal", processor.partition, error)
+        # Those behind it fail as well, since the writer is broken.
+        for _, future in self._under_way:
+            await asyncio.wait((future,))
+            future.exception()
+        self._under_way.clear()
+        unknown = await self._loop.run_in_executor(self._commits, processor.doubt)
+        for tell in unknown:
+            tell(None)
+        processor.in_doubt()
+
     async def _sleep(self) -> None:
-        due = self.processor.next_due()
+        due = self.processor.next_due() if not self._under_way else None
         wait_ms = IDLE_MS_MAX
         if due is not None:
             wait_ms = max(0, min(due - self.processor.clock_ms, IDLE_MS_MAX))

@@ -2,17 +2,18 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import socket
 import sys
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
 import uvicorn
+from starlette.routing import WebSocketRoute
 
 from duraton_api.errors import PortInUseError
 from duraton_api.http import create_app
@@ -46,9 +47,11 @@ T = TypeVar("T")
 SWITCH_INTERVAL_S = 0.0005
 """How long a thread may keep the others waiting: commits and the view run beside the
 loop, and the default of 5 ms would be a commit's time twelve times over (DESIGN 10)."""
+GC_THRESHOLDS = (50_000, 20, 50)
+"""A batch makes thousands of objects that live until it is committed; at the default
+of 700 the collector walked them again and again, for an eighth of the whole time."""
 BACKLOG = 1_024
 """Connections that may wait to be accepted."""
-COMMIT_THREADS_MAX = 12
 STOP_TIMEOUT_S = 10
 
 
@@ -126,6 +129,7 @@ class Node:
         loop = asyncio.get_running_loop()
         self._ended = loop.create_future()
         sys.setswitchinterval(SWITCH_INTERVAL_S)
+        gc.set_threshold(*GC_THRESHOLDS)
         # 1
         listener = _listen(self.settings.host, self.settings.port)
         self._stack.callback(listener.close)
@@ -191,13 +195,9 @@ class Node:
             self._drivers[partition].wake()
 
     def _drive(self, core: Core) -> None:
-        threads = min(core.log.partitions, COMMIT_THREADS_MAX)
-        commits = ThreadPoolExecutor(threads, "duraton-commit")
-        self._stack.callback(commits.shutdown)
         self._drivers.extend(
             Driver(
                 processor,
-                commits,
                 ended=self._partition_ended,
                 committed=self.metrics.commit_seconds.observe,
             )
@@ -215,7 +215,7 @@ class Node:
         keys = tuple(ApiKey(name, digest) for name, digest in self.settings.keys)
         self.backend = NodeBackend(core, self.metrics, HttpSettings(keys=keys))
         runner_socket = RunnerSocket(lambda: core.hub)
-        app = create_app(self.backend, connect=runner_socket)
+        app = create_app(self.backend, [WebSocketRoute("/connect", runner_socket)])
         config = uvicorn.Config(
             app,
             ws="websockets-sansio",

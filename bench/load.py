@@ -1,0 +1,166 @@
+"""A runner and its load in one process: keeps a number of runs under way, and times them.
+
+Run by bench/run.py; prints one JSON object.
+"""
+
+import argparse
+import asyncio
+import json
+import statistics
+import time
+from typing import Any
+
+import httpx
+import uvicorn
+
+from duraton import App, define_workflow, serve
+from duraton.connection import connect
+from duraton.runtime.runner import Runner
+from duraton.worker import loop_factory
+
+POST_EVENTS_MAX = 256
+
+
+async def one() -> int:
+    return 1
+
+
+async def two() -> int:
+    return 2
+
+
+async def three() -> int:
+    return 3
+
+
+class Load:
+    """Keeps `at_once` runs under way until `runs` have ended."""
+
+    def __init__(self, url: str, at_once: int, runs: int) -> None:
+        self.url = url
+        self.at_once = at_once
+        self.runs = runs
+        self.ended = 0
+        self.times: list[float] = []
+        self.moved = asyncio.Event()
+        self.client = httpx.AsyncClient(base_url=url, timeout=60)
+
+    def note_end(self) -> None:
+        self.ended += 1
+        self.moved.set()
+
+    async def handle(self, ctx: Any) -> int:
+        a = await ctx.step.run("one", one)
+        b = await ctx.step.run("two", two)
+        c = await ctx.step.run("three", three)
+        return int(a + b + c)
+
+    async def post(self, count: int) -> None:
+        events = [{"name": "bench.order", "data": {"orderId": n}} for n in range(count)]
+        (await self.client.post("/events", json=events)).raise_for_status()
+
+    async def run(self, runs: int) -> float:
+        """Start and end that many runs; answers the seconds taken."""
+        self.ended, started = 0, 0
+        began = time.perf_counter()
+        while self.ended < runs:
+            wanted = min(self.at_once - (started - self.ended), runs - started, POST_EVENTS_MAX)
+            if wanted > 0:
+                at = time.perf_counter()
+                started += wanted
+                await self.post(wanted)
+                if self.at_once > 1:
+                    continue
+                while self.ended < started:
+                    self.moved.clear()
+                    await self.moved.wait()
+                self.times.append(time.perf_counter() - at)
+                continue
+            self.moved.clear()
+            if self.ended < runs and started - self.ended >= self.at_once:
+                await self.moved.wait()
+            elif self.ended < runs and started == runs:
+                await self.moved.wait()
+        return time.perf_counter() - began
+
+
+async def wait_registered(client: httpx.AsyncClient) -> None:
+    """Until the engine runs the bench's workflow."""
+    while True:
+        found = (await client.get("/workflows")).json()
+        names = [item["name"] for item in found["workflows"]]
+        if "bench.order" in names:
+            return
+        await asyncio.sleep(0.05)
+
+
+def watch_ends(load: Load) -> None:
+    """Be told of each run whose end is acknowledged."""
+    inner = Runner._ended
+
+    def ended(self: Runner, execution: Any) -> None:
+        inner(self, execution)
+        load.note_end()
+
+    Runner._ended = ended  # type: ignore[method-assign]  # the bench measures from outside the API
+
+
+async def serve_app(app: App, load: Load, port: int) -> None:
+    """Serve the app over HTTP and register it."""
+    inner = serve(app)
+
+    async def counted(scope: Any, receive: Any, send: Any) -> None:
+        await inner(scope, receive, send)
+
+    config = uvicorn.Config(counted, port=port, log_level="warning", lifespan="off")
+    server = uvicorn.Server(config)
+    asyncio.get_running_loop().create_task(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.01)
+    options = json.loads((await load.client.get(f"http://127.0.0.1:{port}/")).content)
+    options["url"] = f"http://127.0.0.1:{port}/"
+    (await load.client.put(f"/apps/{app.name}", json=options)).raise_for_status()
+
+
+async def main(args: argparse.Namespace) -> dict[str, Any]:
+    load = Load(args.url, args.at_once, args.runs)
+    app = App("bench", workflows=[define_workflow("bench.order", load.handle)])
+    stop = asyncio.Event()
+    if args.transport == "connect":
+        watch_ends(load)
+        task = asyncio.create_task(connect(app, args.url, capacity=4_096, stop=stop))
+    else:
+        task = asyncio.create_task(asyncio.sleep(0))
+        await serve_app(app, load, args.port)
+    await wait_registered(load.client)
+    await load.run(min(args.runs, max(200, args.at_once * 4)) if args.at_once > 1 else 50)
+    load.times.clear()
+    seconds = await load.run(args.runs)
+    # The last reads wait until the view has everything, so it is caught up here.
+    caught_up = time.perf_counter()
+    await load.client.get("/runs?limit=1")
+    lag = time.perf_counter() - caught_up
+    result = {
+        "runs": args.runs,
+        "seconds": seconds,
+        "runs_per_s": args.runs / seconds,
+        "view_lag_ms": lag * 1000,
+    }
+    if load.times:
+        ordered = sorted(load.times)
+        result["p50_ms"] = statistics.median(ordered) * 1000
+        result["p99_ms"] = ordered[int(len(ordered) * 0.99)] * 1000
+    stop.set()
+    await asyncio.wait((task,), timeout=2)
+    return result
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--url", default="http://127.0.0.1:8420")
+    parser.add_argument("--at-once", type=int, default=64)
+    parser.add_argument("--runs", type=int, default=5_000)
+    parser.add_argument("--transport", default="connect")
+    parser.add_argument("--port", type=int, default=8_431)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        print(json.dumps(runner.run(main(parser.parse_args()))))
