@@ -1,4 +1,4 @@
-"""The verification of a whole cluster."""
+"""The verification of a whole cluster: `duraton log verify`, and the proof of the demo."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
