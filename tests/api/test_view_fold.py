@@ -288,7 +288,7 @@ def test_facts_stand_where_they_are_said_to(view, journal):
 # However the facts come ----------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_batches_make_no_difference(data):
     journal = Journal()

@@ -168,11 +168,13 @@ class Store:
     Args:
         path: The file.
         cluster: The cluster whose journal it folds; a file of another is dropped.
+        temporary: Whether the file goes with the process, so that nothing need be synced.
     """
 
-    def __init__(self, path: str, cluster: str) -> None:
+    def __init__(self, path: str, cluster: str, *, temporary: bool = False) -> None:
         self._path = path
         self._cluster = cluster
+        self._synchronous = "OFF" if temporary else "NORMAL"
         self.searchable = False
         try:
             self.db = self._open()
@@ -191,7 +193,7 @@ class Store:
             "journal_mode = WAL",
             f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
             f"journal_size_limit = {2 * CHECKPOINT_PAGES * PAGE_BYTES}",
-            "synchronous = NORMAL",
+            f"synchronous = {self._synchronous}",
             f"busy_timeout = {BUSY_TIMEOUT_MS}",
             f"cache_size = -{CACHE_KIB}",
             "temp_store = MEMORY",

@@ -91,7 +91,11 @@ class View:
         self.path = str(path)
         self._log = log
         self._codec = Codec()
-        self._store = Store(self.path, log.cluster if log is not None else cluster)
+        self._store = Store(
+            self.path,
+            log.cluster if log is not None else cluster,
+            temporary=self._folder is not None,
+        )
         self._fold = Fold(self._store) if live_max is None else Fold(self._store, live_max)
         self._positions = self._stored_positions()
         self._moved: set[int] = set()
