@@ -1,7 +1,9 @@
 """Durable workflows: `from duraton import define_workflow`."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from duraton.app import App
-from duraton.client import Client
 from duraton.config import (
     BatchConfig,
     BudgetConfig,
@@ -18,7 +20,6 @@ from duraton.config import (
     TogetherConfig,
     TokenThrottleConfig,
 )
-from duraton.connection import connect
 from duraton.context import Event, RunError, RunInfo, StepContext
 from duraton.errors import (
     BudgetError,
@@ -28,11 +29,15 @@ from duraton.errors import (
     RetryAfterError,
     SendError,
 )
-from duraton.serving import serve
-from duraton.target import load_target
-from duraton.worker import run_worker
 from duraton.workflow import WorkflowDefinition, define_workflow, workflow
 from duraton_schemas.errors import OptionsError
+
+if TYPE_CHECKING:
+    from duraton.client import Client
+    from duraton.connection import connect
+    from duraton.serving import serve
+    from duraton.target import load_target
+    from duraton.worker import run_worker
 
 __all__ = [
     "App",
@@ -70,3 +75,21 @@ __all__ = [
     "serve",
     "workflow",
 ]
+
+_LATER = {
+    "Client": "duraton.client",
+    "connect": "duraton.connection",
+    "load_target": "duraton.target",
+    "run_worker": "duraton.worker",
+    "serve": "duraton.serving",
+}
+"""What brings HTTP and WebSocket clients along is imported once it is used: a module of
+workflows needs none of it, and served functions start cold."""
+
+
+def __getattr__(name: str) -> Any:
+    module = _LATER.get(name)
+    if module is None:
+        raise AttributeError(f"module 'duraton' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(module), name)
+    return value

@@ -1,13 +1,15 @@
 """Telling an engine which workflows a served app has: `PUT /apps/{app}`."""
 
 import logging
+from typing import TYPE_CHECKING
 from urllib.parse import quote
-
-import httpx
 
 from duraton.environment import auth_headers, engine_url
 from duraton.errors import RegistrationRefusedError
 from duraton_schemas.options import AppOptions, write_app
+
+if TYPE_CHECKING:
+    import httpx
 
 _log = logging.getLogger("duraton")
 
@@ -29,6 +31,8 @@ async def register_app(engine: str, app: AppOptions, api_key: str | None) -> boo
     Raises:
         RegistrationRefusedError: The engine answered that it will not have it.
     """
+    import httpx  # noqa: PLC0415 - slow to import, and only used where an app registers itself
+
     url = f"{engine_url(engine)}/apps/{quote(app.name, safe='')}"
     headers = {"content-type": "application/json", **auth_headers(api_key)}
     try:
@@ -46,7 +50,7 @@ async def register_app(engine: str, app: AppOptions, api_key: str | None) -> boo
     raise RegistrationRefusedError(f"app {app.name}: {message} ({code})")
 
 
-def problem_of(response: httpx.Response) -> tuple[str, str]:
+def problem_of(response: "httpx.Response") -> tuple[str, str]:
     """Code and message of a problem document, or of the bare status."""
     fallback = f"http-{response.status_code}", f"HTTP status {response.status_code}"
     try:

@@ -4,6 +4,7 @@ Every step has an id. The n-th use of an id in a run, in the order of calls, is 
 step of its own (P42). What a step gives back is always the stored JSON form (P43).
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -76,7 +77,8 @@ class Steps:
         Raises:
             StepUseError: The call cannot work.
         """
-        return await self._execute("run", id, Work(fn, args, kwargs), retry)
+        future = self._begin("run", id, Work(fn, args, kwargs), retry)
+        return values.load(await future)
 
     async def sleep(self, id: str, duration: Duration) -> None:
         """Wait, holding nothing.
@@ -175,14 +177,16 @@ class Steps:
         request = {"event": _name("event", id, name), "data": _data(f"send_event {id!r}", data)}
         return await self._ask("send", id, request)
 
-    async def _execute(self, kind: str, id: str, work: Work, retry: RetryPolicy | None) -> Any:
+    def _begin(
+        self, kind: str, id: str, work: Work, retry: RetryPolicy | None
+    ) -> "asyncio.Future[str]":
         if not callable(work.function):
             raise StepUseError(
                 f"step {id!r}: fn must be callable, for example `lambda: fetch(x)`; "
                 f"{type(work.function).__name__} is not"
             )
         request = {} if retry is None else {"retry": _policy(id, retry)}
-        return values.load(await self._execution.call(_id(id), kind, request, work))
+        return self._execution.call(_id(id), kind, request, work)
 
     async def _ask(self, kind: str, id: str, request: dict[str, Any]) -> Any:
         return values.load(await self._execution.call(_id(id), kind, request))
@@ -196,7 +200,7 @@ class Steps:
     ) -> Any:
         """A step of kind `ai`, for `ctx.step.ai`."""
         metered = Work(work.function, work.args, work.kwargs, meter)
-        return await self._execute("ai", id, metered, retry)
+        return values.load(await self._begin("ai", id, metered, retry))
 
     def _child(self, workflow: object) -> tuple[str, str]:
         if isinstance(workflow, WorkflowDefinition):
