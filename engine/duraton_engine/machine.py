@@ -76,6 +76,7 @@ _MESSAGES: Mapping[type, Callable[[Transition, EngineContext, int, Any], None]] 
     messages.WaitMatched: wait_for_event.wait_matched,
     messages.ShapeAsked: register_app.shape_asked,
     messages.ShapeReady: wait_for_event.shape_ready,
+    messages.ShapeRefused: wait_for_event.shape_refused,
     messages.RegistryReported: register_app.registry_reported,
 }
 
@@ -91,6 +92,7 @@ _RUN_OF: Mapping[type, Callable[[Any], str]] = {
     messages.WaitPlaced: lambda message: str(message.run),
     messages.WaitMatched: lambda message: str(message.run),
     messages.ShapeReady: lambda message: str(message.run),
+    messages.ShapeRefused: lambda message: str(message.run),
 }
 """The run that an input is about, so that a decision that raises sets that run apart."""
 
@@ -186,6 +188,11 @@ class EngineMachine:
         value = item.value
         if isinstance(value, tuple):
             run_id = str(value[2]) if value[1] in ("run", "step") else ""
+            if value[1] == "cron":
+                # Its timer would be due for ever; the next registration arms it again.
+                slot, _, app, workflow = value
+                gone = facts.CronArmed(app=app, workflow=workflow, due=None, schedule="")
+                tx.emit(slot, gone)
         else:
             named = _RUN_OF.get(type(value))
             run_id = named(value) if named is not None else ""

@@ -11,6 +11,8 @@ Duration = int | float | str | timedelta
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _TEXT = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 
+_TEXT_LENGTH_MAX = 100
+
 DURATION_MS_MAX = 366 * 86_400_000 * 100
 """A hundred years: far above any use, and safe to add to any time in 64 bits."""
 
@@ -42,6 +44,8 @@ def to_ms(value: Duration) -> int:
 def _text_to_ms(text: str) -> float:
     total, place = 0.0, 0
     stripped = text.strip()
+    if len(stripped) > _TEXT_LENGTH_MAX:
+        raise DurationError(f"{stripped[:20]!r}... is no duration")
     for match in _TEXT.finditer(stripped):
         if match.start() != place:
             break

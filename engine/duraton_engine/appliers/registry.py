@@ -1,5 +1,6 @@
 """Appliers of the registry: at the project slot, and at every partition."""
 
+from duraton_engine.registrations import SHAPE
 from duraton_engine.state import objects, tables
 from duraton_schemas.records import journal as facts
 from duraton_streams.state.table import StateWriter
@@ -13,10 +14,19 @@ def _slot(fact: facts.Fact) -> int:
 def registry_changed(state: StateWriter, fact: facts.RegistryChanged) -> None:
     """The project slot keeps each entry's newest version."""
     slot = _slot(fact)
-    row = objects.RegistryRow(version=fact.version, body=fact.body)
-    state.put(tables.REGISTRY, (slot, fact.kind, fact.key), row)
-    head = objects.RegistryHead(version=fact.version, gates=fact.gates)
-    state.put(tables.REGISTRY_HEAD, (slot,), head)
+    key = (slot, fact.kind, fact.key)
+    head = state.get(tables.REGISTRY_HEAD, (slot,)) or objects.RegistryHead()
+    shapes = head.shapes
+    if fact.kind == SHAPE:
+        old = state.get(tables.REGISTRY, key)
+        shapes += (fact.body is not None) - (old is not None)
+    if fact.kind == SHAPE and fact.body is None:
+        state.delete(tables.REGISTRY, key)
+    else:
+        row = objects.RegistryRow(version=fact.version, body=fact.body)
+        state.put(tables.REGISTRY, key, row)
+    new = objects.RegistryHead(version=fact.version, gates=fact.gates, shapes=shapes)
+    state.put(tables.REGISTRY_HEAD, (slot,), new)
 
 
 def registration_applied(state: StateWriter, fact: facts.RegistrationApplied) -> None:

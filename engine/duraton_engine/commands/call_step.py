@@ -4,6 +4,7 @@ from duraton_engine.commands import complete_step
 from duraton_engine.commands.invocation import acknowledge
 from duraton_engine.commands.record_event import wait_slot
 from duraton_engine.context import EngineContext
+from duraton_engine.errors import WorkflowUnknownError
 from duraton_engine.state import tables
 from duraton_engine.state.objects import RunState
 from duraton_schemas.records import journal as facts
@@ -23,7 +24,8 @@ def call(
         error = FrameError(
             message=f"no app has registered the workflow {app}/{frame.workflow}",
             name="WorkflowUnknownError",
-            code="workflow-unknown",
+            code=WorkflowUnknownError.code,
+            final=True,  # as where the child's home refuses it (P54)
         )
         complete_step.fail(tx, engine, slot, run, boot, frame, error)
         return

@@ -144,6 +144,29 @@ def wake(tx: Transition, run: RunState, item: WakeItem) -> None:
     tx.effect(ToRunner(run.boot, frame))
 
 
+_ENGINE_KINDS = frozenset(("sleep", "wait", "invoke"))
+
+
+def wake_again(tx: Transition, slot: int, run: RunState) -> None:
+    """Bring an adopted handler all that may have been on its way when the connection broke.
+
+    What it has already it ignores: items are told apart by their step and number.
+    """
+    items = []
+    for key, step in run.steps.items():
+        name, n = split_step_key(key)
+        if step.status == objects.DUE:
+            items.append(WakeItem(step=name, n=n, attempt=step.attempt))
+        elif step.status == objects.DONE and step.kind in _ENGINE_KINDS:
+            output = tx.state.get(tables.OUTPUTS, (slot, run.id, step.number))
+            assert output is not None, "a result has its output"
+            items.append(WakeItem(step=name, n=n, number=step.number, output=output.text))
+    if items:
+        items.sort(key=lambda item: item.number)
+        frame = Wake(run=run.id, token=str(run.token(tx.partition)), items=items, epoch=tx.epoch)
+        tx.effect(ToRunner(run.boot, frame))
+
+
 def stop(tx: Transition, run: RunState, reason: str) -> None:
     """Tell the runner that the invocation ended on this side."""
     if run.epoch:

@@ -2,7 +2,7 @@
 
 from duraton_engine.calls import InvokeMissed, RoomFreed, RunnerLost, RunnerSettled
 from duraton_engine.commands.end_run import FAILED, end_run
-from duraton_engine.commands.invocation import stop
+from duraton_engine.commands.invocation import hold, stop
 from duraton_engine.commands.start_run import release, start_or_queue, start_waiting
 from duraton_engine.context import EngineContext
 from duraton_engine.errors import RUNNER_UNREACHABLE
@@ -123,6 +123,8 @@ def runner_settled(tx: Transition, engine: EngineContext, call: RunnerSettled) -
         if run.boot == call.boot:
             if (run.id, token) in call.live:
                 engine.room.take(call.boot, token)
+                if run.paused:
+                    hold(tx, run)  # it may have been paused while the runner was away
             elif token not in since_hello:
                 reason = "the runner no longer has it"
                 lose_invoke(tx, engine, slot, run, reason, counts=False)

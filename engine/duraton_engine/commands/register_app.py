@@ -3,6 +3,7 @@
 from duraton_engine.commands.fire_cron import arm_schedules
 from duraton_engine.context import EngineContext
 from duraton_engine.effects import RegistryMoved, Reply
+from duraton_engine.errors import SHAPES_TOO_MANY
 from duraton_engine.registrations import APP, ASKED, READY, SHAPE
 from duraton_engine.schedule import next_tick
 from duraton_engine.state import tables
@@ -13,6 +14,7 @@ from duraton_schemas.ids import run_slot
 from duraton_schemas.options import AppOptions, read_app, write_app
 from duraton_schemas.records import commands, messages
 from duraton_schemas.records import journal as facts
+from duraton_schemas.records.common import ErrorInfo
 from duraton_schemas.records.public import RegistryEntry
 from duraton_schemas.slots import PROJECT_SLOT
 from duraton_streams.logs.base import REGISTRY, NewRecord
@@ -96,11 +98,32 @@ def shape_asked(
         _tell(tx, slot, message.run, message.step, message.n)
         return
     if row is None:
+        head = tx.state.get(tables.REGISTRY_HEAD, (slot,)) or RegistryHead()
+        if head.shapes >= engine.settings.shapes_max:
+            _refuse_shape(tx, engine, slot, message)
+            return
         _change(tx, SHAPE, key, _ASKED)
     requested = facts.ShapeRequested(
         name=message.name, path=message.path, run=message.run, step=message.step, n=message.n
     )
     tx.emit(slot, requested)
+
+
+def _refuse_shape(
+    tx: Transition, engine: EngineContext, slot: int, message: messages.ShapeAsked
+) -> None:
+    error = ErrorInfo(
+        message=(
+            f"runs wait by {engine.settings.shapes_max} pairs of event name and field already, "
+            f"so none can wait by {message.name!r} and {message.path!r}; use fixed event names "
+            "and match a field instead of making names at run time"
+        ),
+        name="ShapesTooManyError",
+        code=SHAPES_TOO_MANY,
+        final=True,
+    )
+    refused = messages.ShapeRefused(run=message.run, step=message.step, n=message.n, error=error)
+    tx.send(run_slot(message.run), refused, source=slot)
 
 
 def _tell(tx: Transition, slot: int, run: str, step: str, n: int) -> None:

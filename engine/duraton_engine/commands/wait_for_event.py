@@ -3,6 +3,7 @@
 import msgspec
 
 from duraton_engine.commands.complete_step import bring_result
+from duraton_engine.commands.end_run import FAILED, end_run
 from duraton_engine.context import EngineContext
 from duraton_engine.state import objects, tables
 from duraton_engine.state.objects import RunState, StepState, step_key
@@ -103,6 +104,29 @@ def shape_ready(
 ) -> None:
     """At the run: every partition sends events of the wait's shape."""
     _acknowledge(tx, slot, message.run, message.step, message.n, "ready")
+
+
+def shape_refused(
+    tx: Transition, engine: EngineContext, slot: int, message: messages.ShapeRefused
+) -> None:
+    """At the run: the wait can never be ready, so its step fails, and with it the run."""
+    found = _pending(tx, slot, message.run, message.step, message.n)
+    if found is None:
+        return
+    run, step = found
+    failed = facts.StepFailed(
+        run=run.id,
+        step=message.step,
+        n=message.n,
+        kind="wait",
+        attempt=step.attempt,
+        seen=step.seen,
+        error=message.error,
+    )
+    tx.emit(slot, failed)
+    now = tx.state.get(tables.RUNS, (slot, run.id))
+    assert now is not None, "the run has not ended yet"
+    end_run(tx, engine, slot, now, FAILED, error=message.error)
 
 
 def _acknowledge(tx: Transition, slot: int, run: str, step: str, n: int, part: str) -> None:

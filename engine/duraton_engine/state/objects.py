@@ -171,10 +171,17 @@ class RegistryRow(msgspec.Struct):
 
 
 class RegistryHead(msgspec.Struct):
-    """The registry's newest version, at the project slot; `gates` as in DESIGN 4."""
+    """The registry's newest version, at the project slot; `gates` as in DESIGN 4.
+
+    Attributes:
+        version: The newest version.
+        gates: The last version that changed a gate's keys.
+        shapes: How many wait shapes there are.
+    """
 
     version: int = 0
     gates: int = 0
+    shapes: int = 0
 
 
 class HeldEvent(msgspec.Struct):
