@@ -2,7 +2,9 @@
 
 Each thread has a connection of its own, which cannot write. Where several
 statuses are asked for, each is read by its own index and the answers merged,
-since one query over all of them would sort everything that matches.
+since one query over all of them would sort everything that matches. A workflow
+or an app without a status is asked for in all of them, so that one index
+serves both.
 """
 
 import contextlib
@@ -176,11 +178,14 @@ class Reads:
             "SELECT r.num, r.created_at, r.status, r.detail, e.name"
             " FROM run_rows r LEFT JOIN events e ON e.num = r.event"
         )
+        statuses: tuple[str | None, ...] = wanted.statuses
+        if not statuses:
+            statuses = STATUSES if wanted.workflow or wanted.app else (None,)
         where.append("(r.created_at, r.num) < (?, ?)")
         values += [at, num]
         with self._reading() as db:
             found: list[list[sqlite3.Row]] = []
-            for status in wanted.statuses or (None,):
+            for status in statuses:
                 every = where if status is None else [*where, "r.status = ?"]
                 given = values if status is None else [*values, status]
                 query = f"{head} WHERE {' AND '.join(every)}{order}"

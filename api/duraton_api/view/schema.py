@@ -75,8 +75,8 @@ CREATE TABLE run_rows (
 );
 CREATE INDEX runs_id ON run_rows (id);
 CREATE INDEX runs_status ON run_rows (status, created_at);
-CREATE INDEX runs_workflow ON run_rows (workflow, created_at);
-CREATE INDEX runs_app ON run_rows (app, created_at);
+CREATE INDEX runs_workflow ON run_rows (workflow, status, created_at);
+CREATE INDEX runs_app ON run_rows (app, status, created_at);
 CREATE INDEX runs_created ON run_rows (created_at);
 CREATE INDEX runs_event ON run_rows (event) WHERE event IS NOT NULL;
 CREATE INDEX runs_link ON run_rows (link) WHERE link IS NOT NULL;
