@@ -13,12 +13,8 @@ _HASH_LETTERS = 22
 _PREFIX = "run_"
 
 
-def _text(number: int, letters: int) -> str:
-    out = [""] * letters
-    for place in range(letters - 1, -1, -1):
-        out[place] = _ALPHABET[number & 31]
-        number >>= 5
-    return "".join(out)
+_PAIRS = tuple(high + low for high in _ALPHABET for low in _ALPHABET)
+_PAIR_SHIFTS = tuple(range(10 * (_HASH_LETTERS // 2 - 1), -1, -10))
 
 
 def run_id(slot: int, origin: str, app: str, workflow: str) -> str:
@@ -42,7 +38,9 @@ def run_id(slot: int, origin: str, app: str, workflow: str) -> str:
         digest.update(len(raw).to_bytes(4, "big"))
         digest.update(raw)
     number = int.from_bytes(digest.digest(), "big") >> 2
-    return f"{_PREFIX}{_text(slot, 2)}{_text(number, _HASH_LETTERS)}"
+    pairs = _PAIRS
+    letters = "".join([pairs[number >> shift & 1023] for shift in _PAIR_SHIFTS])
+    return f"{_PREFIX}{pairs[slot]}{letters}"
 
 
 @lru_cache(maxsize=16_384)

@@ -2,7 +2,7 @@
 
 from duraton_engine.calls import InvokeMissed, RoomFreed, RunnerLost, RunnerSettled
 from duraton_engine.commands.end_run import FAILED, end_run
-from duraton_engine.commands.invocation import hold, stop
+from duraton_engine.commands.invocation import hold, stop, wake_again
 from duraton_engine.commands.start_run import release, start_or_queue, start_waiting
 from duraton_engine.context import EngineContext
 from duraton_engine.errors import RUNNER_UNREACHABLE
@@ -89,7 +89,7 @@ def invoke_missed(tx: Transition, engine: EngineContext, call: InvokeMissed) -> 
     """One invocation did not reach its runner, or got no answer."""
     slot = run_slot(call.run)
     run = tx.state.get(tables.RUNS, (slot, call.run))
-    if run is None or not run.epoch or str(run.token(tx.partition)) != call.token:
+    if run is None or not run.epoch or run.token(tx.partition) != call.token:
         return
     lose_invoke(tx, engine, slot, run, call.reason, counts=call.counts)
 
@@ -119,10 +119,11 @@ def runner_settled(tx: Transition, engine: EngineContext, call: RunnerSettled) -
     seat = engine.room.seats.get(call.boot)
     since_hello = seat.since_hello if seat is not None else set()
     for slot, run, name in _executing(tx):
-        token = str(run.token(tx.partition))
+        token = run.token(tx.partition)
         if run.boot == call.boot:
             if (run.id, token) in call.live:
                 engine.room.take(call.boot, token)
+                wake_again(tx, slot, run)
                 if run.paused:
                     hold(tx, run)  # it may have been paused while the runner was away
             elif token not in since_hello:

@@ -192,6 +192,15 @@ class ShapeReady(Message, kw_only=True):
     n: int
 
 
+class ShapeRefused(Message, kw_only=True):
+    """The shape cannot be registered, so the wait fails; to the run's slot."""
+
+    run: str
+    step: str
+    n: int
+    error: ErrorInfo
+
+
 class RegistryReported(Message, kw_only=True):
     """A partition has applied the registry up to a version; to the project slot."""
 
