@@ -11,6 +11,7 @@ DuratonError
 │   ├── TargetImportError
 │   ├── TargetEmptyError
 │   └── TargetKindError
+├── RefusedError             the engine under test refused an act or a registration
 ├── ConnectionRefusedByEngineError   the engine will not have this runner
 ├── RegistrationRefusedError the engine refuses what a served app states
 └── SendError                the engine did not take an event
@@ -130,6 +131,25 @@ class TargetKindError(TargetError):
 
     code = "target-not-an-app"
     advice = 'Name an attribute that holds App("name", workflows=[...]).'
+
+
+class RefusedError(DuratonError):
+    """The engine under test refused an act or a registration; nothing of it took effect.
+
+    Attributes:
+        engine_code: The engine's code, for example `run-not-active`.
+    """
+
+    code = "act-refused"
+    retriable = False
+    advice = "Look at the engine's code and at the run's status."
+
+    def __init__(self, engine_code: str, message: str) -> None:
+        super().__init__(message)
+        self.engine_code = engine_code
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.engine_code, str(self))
 
 
 class ConnectionRefusedByEngineError(DuratonError):

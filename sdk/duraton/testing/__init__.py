@@ -8,8 +8,9 @@ Example:
     ...     assert run.status == "completed"
 """
 
+from duraton.errors import RefusedError
 from duraton.testing.engine import Engine
 from duraton.testing.shown import Answer, Shown
 from duraton_engine.settings import Settings
 
-__all__ = ["Answer", "Engine", "Settings", "Shown"]
+__all__ = ["Answer", "Engine", "RefusedError", "Settings", "Shown"]

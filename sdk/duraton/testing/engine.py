@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from duraton.app import App
+from duraton.errors import RefusedError
 from duraton.testing.host import TESTER, Host
 from duraton.testing.shown import Answer, Shown
 from duraton.workflow import WorkflowDefinition
@@ -25,14 +26,6 @@ T = TypeVar("T")
 
 ANSWER_TIMEOUT_S = 20.0
 """Real seconds that a send may take; it is only reached where something hangs."""
-
-
-class RefusedError(Exception):
-    """The engine refused an act or a registration; `code` is stable."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(f"{message} ({code})")
-        self.code = code
 
 
 class Engine:
