@@ -31,7 +31,7 @@ def _create(state: StateWriter, slot: int, run: str, made: facts.RunCreated, at:
         sort_at=made.sort_at,
         bytes=sum(len(event.data) for event in events),
     )
-    state.put(tables.RUNS, (slot, run), created)
+    state.insert(tables.RUNS, (slot, run), created)
     given = RunInput(
         caller=made.caller,
         events=events,
@@ -42,7 +42,7 @@ def _create(state: StateWriter, slot: int, run: str, made: facts.RunCreated, at:
         failed_run=made.failed_run,
         error=made.error,
     )
-    state.put(tables.INPUTS, (slot, run), given)
+    state.insert(tables.INPUTS, (slot, run), given)
     return created
 
 
@@ -57,7 +57,7 @@ def _enqueue(state: StateWriter, slot: int, run: RunState, seq: int) -> None:
     if run.paused:
         return
     run.queue = seq
-    state.put(tables.QUEUE, queue_key(slot, run), objects.Queued(run.id))
+    state.insert(tables.QUEUE, queue_key(slot, run), objects.Queued(run.id))
     _count_waiting(state, slot, run, 1)
 
 
@@ -113,7 +113,7 @@ def run_started(state: StateWriter, fact: facts.RunStarted) -> None:
     run.status = objects.RUNNING
     run.epoch, run.number, run.boot = fact.token_epoch, fact.token_number, fact.boot
     run.attempt = fact.attempt
-    state.put(tables.LIVE, (slot, fact.run), objects.Live(fact.boot, fact.runner))
+    state.insert(tables.LIVE, (slot, fact.run), objects.Live(fact.boot, fact.runner))
 
 
 def run_suspended(state: StateWriter, fact: facts.RunSuspended) -> None:

@@ -81,7 +81,7 @@ def step_completed(state: StateWriter, fact: facts.StepCompleted) -> None:
     run.bytes += len(fact.output)
     _spend(run, fact.spend)
     output = objects.Output(step_key(fact.step, fact.n), fact.output)
-    state.put(tables.OUTPUTS, (slot, run.id, fact.number), output)
+    state.insert(tables.OUTPUTS, (slot, run.id, fact.number), output)
 
 
 def step_failed(state: StateWriter, fact: facts.StepFailed) -> None:
@@ -163,7 +163,7 @@ def child_known(state: StateWriter, fact: facts.ChildKnown) -> None:
 def wait_stood(state: StateWriter, fact: facts.WaitStood) -> None:
     """A wait stands at its place."""
     key = (_slot(fact), fact.name, fact.path, fact.value, fact.run, fact.step, fact.n)
-    state.put(tables.WAITS, key, objects.Wait(fact.run, fact.step, fact.n))
+    state.insert(tables.WAITS, key, objects.Wait(fact.run, fact.step, fact.n))
 
 
 def wait_gone(state: StateWriter, fact: facts.WaitGone) -> None:

@@ -29,7 +29,7 @@ def answered(tx: Transition, engine: EngineContext, call: Answered) -> None:
     frame = call.frame
     slot = run_slot(frame.run)
     run = tx.state.get(tables.RUNS, (slot, frame.run))
-    if run is None or not run.epoch or str(run.token(tx.partition)) != frame.token:
+    if run is None or not run.epoch or run.token(tx.partition) != frame.token:
         _stale(tx, slot, run, call)
         return
     if isinstance(frame, Step):

@@ -54,7 +54,7 @@ def invoke_frame(tx: Transition, slot: int, run: RunState, given: RunInput) -> I
     ]
     return Invoke(
         run=run.id,
-        token=str(run.token(tx.partition)),
+        token=run.token(tx.partition),
         epoch=tx.epoch,
         app=run.app,
         workflow=run.workflow,
@@ -140,7 +140,7 @@ def acknowledge(
 
 def wake(tx: Transition, run: RunState, item: WakeItem) -> None:
     """Bring a live handler what it waited for."""
-    frame = Wake(run=run.id, token=str(run.token(tx.partition)), items=[item], epoch=tx.epoch)
+    frame = Wake(run=run.id, token=run.token(tx.partition), items=[item], epoch=tx.epoch)
     tx.effect(ToRunner(run.boot, frame))
 
 
@@ -163,14 +163,14 @@ def wake_again(tx: Transition, slot: int, run: RunState) -> None:
             items.append(WakeItem(step=name, n=n, number=step.number, output=output.text))
     if items:
         items.sort(key=lambda item: item.number)
-        frame = Wake(run=run.id, token=str(run.token(tx.partition)), items=items, epoch=tx.epoch)
+        frame = Wake(run=run.id, token=run.token(tx.partition), items=items, epoch=tx.epoch)
         tx.effect(ToRunner(run.boot, frame))
 
 
 def stop(tx: Transition, run: RunState, reason: str) -> None:
     """Tell the runner that the invocation ended on this side."""
     if run.epoch:
-        token = str(run.token(tx.partition))
+        token = run.token(tx.partition)
         frame = Cancel(run=run.id, token=token, reason=reason, epoch=tx.epoch)
         tx.effect(ToRunner(run.boot, frame))
 
@@ -178,5 +178,5 @@ def stop(tx: Transition, run: RunState, reason: str) -> None:
 def hold(tx: Transition, run: RunState) -> None:
     """Tell the runner to begin nothing new and to suspend once what executes has ended."""
     if run.epoch:
-        token = str(run.token(tx.partition))
+        token = run.token(tx.partition)
         tx.effect(ToRunner(run.boot, Pause(run=run.id, token=token, epoch=tx.epoch)))

@@ -107,6 +107,6 @@ def release(tx: Transition, engine: EngineContext, run: RunState) -> None:
     """Give back what a run holds while it executes; call it before the fact that ends its token."""
     if not run.epoch:
         return
-    boot, token = run.boot, str(run.token(tx.partition))
+    boot, token = run.boot, run.token(tx.partition)
     engine.room.free(boot, token)
     tx.undo(lambda: engine.room.take(boot, token))

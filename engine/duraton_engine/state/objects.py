@@ -6,7 +6,6 @@ transition finds the old object whole.
 
 import msgspec
 
-from duraton_schemas.ids import Token
 from duraton_schemas.records.common import Caller, ErrorInfo, Place, Spend
 from duraton_schemas.records.public import Event
 
@@ -107,9 +106,9 @@ class RunState(msgspec.Struct):
     steps: dict[str, StepState] = {}
     spend: Spend | None = None
 
-    def token(self, partition: int) -> Token:
-        """Its current token."""
-        return Token(partition, self.epoch, self.number)
+    def token(self, partition: int) -> str:
+        """Its current token's text."""
+        return f"{partition}.{self.epoch}.{self.number}"
 
 
 class RunInput(msgspec.Struct):

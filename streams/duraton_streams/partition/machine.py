@@ -4,7 +4,9 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+import msgspec
 
 from duraton_schemas.records.common import Cause, Fact
 from duraton_schemas.records.messages import Message
@@ -14,7 +16,7 @@ from duraton_streams.state.table import Key, StateReader, StateWriter
 Applier = Callable[[StateWriter, Any], None]
 
 
-class Input(NamedTuple):
+class Input(msgspec.Struct, gc=False):
     """One thing to decide about.
 
     Attributes:

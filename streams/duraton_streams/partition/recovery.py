@@ -21,6 +21,8 @@ from duraton_streams.state.overlay import State
 FORM = 1
 """The form of the stored state; another one is rebuilt from the journal."""
 
+_TELLING = frozenset((Positions, RegistrationApplied, OwnerTook))
+"""Facts that say more than their header about where a partition stands."""
 _LAST = (Positions, OwnerTook, OwnerAlive)
 """The last facts of transactions."""
 
@@ -164,8 +166,10 @@ def note_fact(standing: Standing, fact: Fact) -> None:
     header = fact.header
     assert header is not None
     standing.seq, standing.epoch = header.seq, header.epoch
-    standing.clock = max(standing.clock, header.at)
-    standing.registry = max(standing.registry, header.registry)
+    if header.at > standing.clock:
+        standing.clock = header.at
+    if type(fact) not in _TELLING:
+        return
     if isinstance(fact, Positions):
         standing.clock = max(standing.clock, fact.clock)
         for moved in fact.inputs:

@@ -127,6 +127,12 @@ class State:
     def put(self, table: Table[V], key: Key, value: V) -> None:
         self._put(self._levels[table], key, value)
 
+    def insert(self, table: Table[V], key: Key, value: V) -> None:
+        level = self._levels[table]
+        if key not in level.live and key not in level.aged:
+            level.live[key] = ABSENT
+        self._put(level, key, value)
+
     def edit(self, table: Table[V], key: Key) -> V:
         level = self._levels[table]
         value: Any = level.live.get(key)

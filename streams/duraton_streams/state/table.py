@@ -66,6 +66,12 @@ class StateWriter(StateReader, Protocol):
     def put(self, table: Table[V], key: Key, value: V) -> None:
         """Set a key's value. The value belongs to the state from then on."""
 
+    def insert(self, table: Table[V], key: Key, value: V) -> None:
+        """As `put`, for a key that is known not to be there, so that nothing is looked up.
+
+        What is inserted and deleted between two writes of the store never reaches it.
+        """
+
     def edit(self, table: Table[V], key: Key) -> V:
         """A key's value to change in place: a shallow copy at its first edit of a transition.
 
