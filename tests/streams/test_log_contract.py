@@ -76,6 +76,14 @@ class Follower:
                 return found
             assert self._woken.wait(WAKE_S), f"not woken after {values(found)}"
 
+    def reach(self, end):
+        """Wait until all below `end` was seen, of which nothing is left to take."""
+        while self.tail.position < end:
+            self._woken.clear()
+            assert self.tail.take(1) == []
+            if self.tail.position < end:
+                assert self._woken.wait(WAKE_S), f"at {self.tail.position}, not {end}"
+
 
 class TestCommit:
     def test_gives_each_record_the_offset_at_which_it_is_read(self, log):
@@ -323,6 +331,15 @@ class TestTail:
         follower = Follower(log, EVENTS, offset=log.bounds(EVENTS, 0)[1])
         log.append([NewRecord(EVENTS, 0, b"after")])
         assert values(follower.next(1)) == [b"after"]
+
+    def test_position_reaches_the_end_once_all_was_taken(self, log):
+        writer = log.writer(0)
+        follower = Follower(log, JOURNAL)
+        for n in range(3):
+            offset = writer.commit([fact(b"%d" % n)])[0]
+            assert values(follower.next(1)) == [b"%d" % n]
+            assert follower.tail.position > offset
+            follower.reach(log.bounds(JOURNAL, 0)[1])
 
     def test_takes_at_most_a_limit_of_records_and_bytes(self, log):
         log.append([NewRecord(EVENTS, 0, b"x" * 1_000) for _ in range(6)])

@@ -33,7 +33,7 @@ class NewRecord(NamedTuple):
         value: Its bytes, or None for a tombstone.
         key: Its key's bytes, or None.
         headers: Names and bytes, in order.
-        timestamp_ms: Milliseconds since 1970 UTC.
+        timestamp_ms: Milliseconds since 1970 UTC; 0 stands for the time of writing.
     """
 
     topic: str
@@ -61,7 +61,11 @@ class Tail(Protocol):
 
     @property
     def position(self) -> int:
-        """The offset after the last record taken, or the one that it began at."""
+        """The offset below which all that is committed was taken; at first where it began.
+
+        Once all was taken it passes the markers that transactions leave, so that it
+        reaches the end that `bounds` tells.
+        """
 
     def take(self, limit: int, bytes_limit: int = 8 << 20) -> list[LogRecord]:
         """What is there, without waiting; at most `limit` records.
@@ -88,8 +92,9 @@ class Writer(Protocol):
     def commit(self, records: Sequence[NewRecord]) -> list[int]:
         """Write all records in one transaction, durably, and return their offsets.
 
-        It blocks. Records of inputs (events, commands) of the own partition may be
-        among them where the log is `embedded`.
+        After `FencedError` and `DoubtError` the writer is of no more use: its next
+        commits raise too. It blocks. Records of inputs (events, commands) of the own
+        partition may be among them where the log is `embedded`.
 
         Raises:
             FencedError: Another owner took the partition; nothing was written.
@@ -117,7 +122,13 @@ class Log(Protocol):
         """Whether this process alone holds the log, so that owners may write inputs."""
 
     def now_ms(self) -> int | None:
-        """The log's reference time (the broker's), or None where the wall clock is it."""
+        """The log's reference time (the broker's), or None where the wall clock is it.
+
+        It blocks for a round trip.
+
+        Raises:
+            LogUnreachableError: The broker does not answer.
+        """
 
     def writer(self, partition: int) -> Writer:
         """Become a partition's owner; whoever owned it is fenced from here on.
@@ -139,6 +150,8 @@ class Log(Protocol):
     ) -> list[LogRecord]:
         """Committed records from an offset on, for recovery, views and tools. It blocks.
 
+        It gives fewer than `limit` where that is quicker, or where they are large.
+
         Args:
             topic: The topic.
             partition: The partition.
@@ -148,10 +161,15 @@ class Log(Protocol):
 
         Raises:
             OffsetGoneError: The records at `offset` are gone.
+            LogUnreachableError: The broker does not answer, or a transaction below
+                `end` stays open.
         """
 
     def tail(self, topic: str, partition: int, offset: int, wake: Callable[[], None]) -> Tail:
         """Follow a partition from an offset on.
+
+        Take once after making it, and at each wake until nothing is given: what is
+        left when a `take` reaches its limit wakes nobody again.
 
         Args:
             topic: The topic.

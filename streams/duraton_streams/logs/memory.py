@@ -217,17 +217,17 @@ class MemoryTail:
         self._partition = partition
 
     def take(self, limit: int, bytes_limit: int = 8 << 20) -> list[LogRecord]:
-        if self.position >= self._place.end and self.position >= self._place.first:
+        if limit < 1 or self._place.first <= self.position >= self._place.end:
             return []
-        found = self._log.read(self._topic, self._partition, self.position, limit)
+        end = self._place.end
+        found = self._log.read(self._topic, self._partition, self.position, limit, end)
         size = 0
         for index, record in enumerate(found):
             size += len(record.value or b"")
             if size > bytes_limit and index:
                 del found[index:]
                 break
-        if found:
-            self.position = found[-1].offset + 1
+        self.position = found[-1].offset + 1 if found else end
         return found
 
     def close(self) -> None:

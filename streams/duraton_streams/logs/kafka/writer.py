@@ -96,7 +96,8 @@ class KafkaWriter:
                 return []
             try:
                 return self._transact(producer, records)
-            except (FencedError, DoubtError) as error:
+            except LogError as error:
+                # Also after a record that Kafka refused: the client's sequence has a gap.
                 self._give_up(error)
                 raise
 
