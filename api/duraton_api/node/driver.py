@@ -121,10 +121,10 @@ class Driver:
         batch, future = self._under_way.popleft()
         try:
             offsets, took = future.result()
+            self.processor.finish(batch, offsets, int(took * 1000))
         except DoubtError as error:
             await self._rebuild(error)
             return
-        self.processor.finish(batch, offsets, int(took * 1000))
         if batch.records:
             self._committed(took)
 

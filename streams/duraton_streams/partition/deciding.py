@@ -102,11 +102,19 @@ class Decider:
     def _set_apart(self, batch: Batch, item: Input, error: Exception) -> None:
         """Quarantine the run whose decision raised, or park the input with its bytes."""
         tx = self.open(batch, item.cause)
-        if not self._machine.quarantine(tx, item, error):
-            raw = item.record.value if item.record is not None else b""
-            if isinstance(item.value, tuple):  # a timer's target, by which it is taken back
-                raw = msgspec.msgpack.encode(item.value)
-            payload = (raw or b"")[:PARKED_BYTES_MAX]
-            info = ErrorInfo(message=str(error), name=type(error).__name__, code="parked")
-            tx.emit(self._slot, CommandParked(source=item.cause, payload=payload, error=info))
+        try:
+            if self._machine.quarantine(tx, item, error):
+                tx.close()
+                return
+        except Exception as again:  # noqa: BLE001 - as above; then it is parked
+            again.add_note(f"raised while setting apart what raised {error!r}")
+            error = again
+            tx.rollback()
+            tx = self.open(batch, item.cause)
+        raw = item.record.value if item.record is not None else b""
+        if isinstance(item.value, tuple):  # a timer's target, by which it is taken back
+            raw = msgspec.msgpack.encode(item.value)
+        payload = (raw or b"")[:PARKED_BYTES_MAX]
+        info = ErrorInfo(message=str(error), name=type(error).__name__, code="parked")
+        tx.emit(self._slot, CommandParked(source=item.cause, payload=payload, error=info))
         tx.close()

@@ -26,6 +26,7 @@ from duraton_streams.partition.machine import Input, Machine
 from duraton_streams.partition.recovery import Standing
 from duraton_streams.partition.settings import ProcessorSettings
 from duraton_streams.partition.transition import Batch
+from duraton_streams.state.timers import TIMERS
 
 Taken = Callable[[int | None], None]
 """Told the offset of a submitted record once it is committed, or None where it is not known."""
@@ -100,7 +101,6 @@ class Intake:
         for tail in self._tails.values():
             tail.close()
         self._tails.clear()
-        self._next.clear()
         self._moved.clear()
         for held in self._held.values():
             held.clear()
@@ -182,14 +182,20 @@ class Intake:
         for due, target in decider.state.timers.due(batch.now, self._settings.timers_max):
             if self._full(batch):
                 return
-            decider.decide(batch, Input(Cause(kind="timer", offset=due), target))
+            # What was decided about an earlier one may have taken this one back.
+            if decider.state.get(TIMERS, (due, *target)) is not None:
+                decider.decide(batch, Input(Cause(kind="timer", offset=due), target))
 
     def _take_submitted(self, batch: Batch, decider: Decider, topic: str, limit: int) -> None:
         queue = self._submitted[topic]
         if not queue or self._held[topic]:
             return
         # The log's end does not know what a batch before this one is about to write.
-        offset = max(self._log.bounds(topic, self._partition)[1], self._next[topic])
+        end, offset = self._log.bounds(topic, self._partition)[1], self._next[topic]
+        if offset < end:
+            if self._log.read(topic, self._partition, offset, 1, end):
+                return  # what others wrote stands before it and was not taken yet
+            offset = end
         while queue and limit and not self._full(batch):
             submitted = queue[0]
             record = submitted.record

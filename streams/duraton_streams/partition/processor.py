@@ -29,6 +29,11 @@ Committed = list[tuple[int, Fact]]
 """Facts with their journal offsets."""
 
 
+OPENS_MAX = 5
+"""Times that taking a partition over is tried in a row while it is in doubt whether the
+first commit was written; the log's own deadlines stand between them."""
+
+
 class PartitionProcessor:
     """Owns one partition: everything about its slots is decided here, in order.
 
@@ -103,9 +108,23 @@ class PartitionProcessor:
         4. commit `owner.took` with the next epoch
         5. go on: follow the inputs, rebuild what is kept in memory
 
+        A doubt in 4 begins it again: what stands on the journal is read in 3.
+
         Raises:
             StreamError: As `replay` and `Log.writer` say.
+            DoubtError: The first commit was in doubt `OPENS_MAX` times in a row.
         """
+        for left in reversed(range(OPENS_MAX)):
+            try:
+                self._take_over(progress)
+            except DoubtError:
+                self.close()
+                if not left:
+                    raise
+            else:
+                return
+
+    def _take_over(self, progress: Progress | None) -> None:
         # 1
         writer = self._log.writer(self.partition)
         self._at("open:fenced")
@@ -232,6 +251,8 @@ class PartitionProcessor:
         """Whether a batch may be prepared now, perhaps while the one before is committed."""
         if not self._open:
             return True
+        if self.shadow is not None:
+            return False  # it compares with a state in which nothing uncommitted is
         # The state is written only while nothing uncommitted is in it.
         return len(self._open) < self.settings.batches_max and not self._keep_due()
 
@@ -277,6 +298,10 @@ class PartitionProcessor:
         4. the overlay and the position go to the store in one batch, once enough has come
         5. facts go to the view, effects to whom they are for; after a slow commit only
            once a further one has proved that the partition is still owned
+
+        Raises:
+            FencedError: Another owner took the partition meanwhile.
+            DoubtError: That further commit's outcome is not known; go on with `doubt`.
         """
         assert self._open and self._open[0] is batch, "batches are finished in order"
         standing = self._standing
@@ -342,13 +367,11 @@ class PartitionProcessor:
         if batch is None:
             return False
         try:
-            offsets = self.commit(batch)
+            self.finish(batch, self.commit(batch))
         except DoubtError:
             for tell in self.doubt():
                 tell(None)
             self.in_doubt()
-            return True
-        self.finish(batch, offsets)
         return True
 
     def _at(self, point: str) -> None:
