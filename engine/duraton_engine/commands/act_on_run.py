@@ -17,7 +17,7 @@ from duraton_streams.partition.machine import Transition
 
 def _find(tx: Transition, command: commands.Command, run_id: str) -> RunState | None:
     run = tx.state.get(tables.RUNS, (run_slot(run_id), run_id))
-    if run is None or run.kind != "main":
+    if run is None:
         message = f"there is no run {run_id} that has not ended"
         tx.effect(Reply(command.id, ok=False, code=RUN_NOT_ACTIVE, message=message))
         return None
