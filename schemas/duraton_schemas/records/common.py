@@ -7,7 +7,7 @@ class Record(msgspec.Struct, rename="camel", kw_only=True):
     """Root of everything that is written to the log."""
 
 
-class Cause(Record, kw_only=True):
+class Cause(Record, kw_only=True, gc=False):
     """What led to a fact: a place on the log, a timer, or a call.
 
     Attributes:
@@ -21,7 +21,7 @@ class Cause(Record, kw_only=True):
     offset: int = -1
 
 
-class FactHeader(Record, kw_only=True):
+class FactHeader(Record, kw_only=True, gc=False):
     """What every fact carries, first in its bytes and of one form for ever.
 
     Attributes:
@@ -71,7 +71,7 @@ class Caller(Record, kw_only=True):
     root: str
 
 
-class Place(Record, kw_only=True):
+class Place(Record, kw_only=True, gc=False):
     """A place on the log.
 
     Attributes:

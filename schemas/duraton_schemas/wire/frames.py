@@ -16,7 +16,14 @@ FRAMES_MAX = 4_096
 """Frames in one message; a sender splits what is longer."""
 
 
-class Frame(msgspec.Struct, rename="camel", omit_defaults=True, tag_field="type", kw_only=True):
+class Frame(
+    msgspec.Struct,
+    rename="camel",
+    omit_defaults=True,
+    tag_field="type",
+    kw_only=True,
+    gc=False,
+):
     """Root of the frames."""
 
 
