@@ -23,7 +23,7 @@ from duraton_api.http.metrics import Metrics
 from duraton_api.node.backend import NodeBackend
 from duraton_api.node.core import Core
 from duraton_api.node.driver import Driver
-from duraton_api.node.settings import KAFKA_PARTITIONS, NodeSettings
+from duraton_api.node.settings import KAFKA_PARTITIONS, KAFKA_REPLICATION, NodeSettings
 from duraton_api.runners.clock import LoopClock
 from duraton_api.runners.serve import ServeCaller
 from duraton_api.runners.socket import RunnerSocket
@@ -31,7 +31,7 @@ from duraton_api.runners.http import HttpPool
 from duraton_api.view import View
 from duraton_engine.state.tables import TABLES
 from duraton_schemas.wire.frames import MESSAGE_BYTES_MAX
-from duraton_streams.errors import StoreMismatchError
+from duraton_streams.errors import StoreMismatchError, TopicsMissingError
 from duraton_streams.logs.base import Log
 from duraton_streams.logs.memory import MemoryLog
 from duraton_streams.logs.sqlite import SqliteLog
@@ -62,14 +62,23 @@ def open_log(settings: NodeSettings) -> Log:
         LogError: It cannot be opened.
     """
     if settings.kafka is not None:
-        from duraton_streams.logs.kafka import KafkaLog  # noqa: PLC0415 - loads librdkafka
-
-        count = settings.partitions or KAFKA_PARTITIONS
-        KafkaLog.ensure_topics(settings.kafka, count, settings.prefix)
-        return KafkaLog(settings.kafka, prefix=settings.prefix)
+        return _open_kafka(settings, settings.kafka)
     if settings.data is not None:
         return SqliteLog(settings.data / "log.sqlite", settings.partitions)
     return MemoryLog(settings.partitions or 1)
+
+
+def _open_kafka(settings: NodeSettings, bootstrap: str) -> Log:
+    from duraton_streams.logs.kafka import KafkaLog  # noqa: PLC0415 - loads librdkafka
+
+    try:
+        return KafkaLog(bootstrap, prefix=settings.prefix, partitions=settings.partitions)
+    except TopicsMissingError:
+        # A new cluster, as `duraton topics create` would make it.
+        count = settings.partitions or KAFKA_PARTITIONS
+        copies = min(KAFKA_REPLICATION, KafkaLog.brokers(bootstrap))
+        KafkaLog.create_topics(bootstrap, count, copies, settings.prefix)
+        return KafkaLog(bootstrap, prefix=settings.prefix, partitions=settings.partitions)
 
 
 class Node:
@@ -165,7 +174,9 @@ class Node:
             data = self.settings.data
             if data is None:
                 return State(MemoryStore(), TABLES)
-            return _open_state(data / "state" / str(partition), memory)
+            state = _open_state(data / "state" / str(partition), memory)
+            self._stack.callback(state.close)
+            return state
 
         def make_clock(newest: int) -> EngineClock:
             return EngineClock(newest, lambda: log.now_ms() or wall_ms())
@@ -299,8 +310,13 @@ def run(
     async def main() -> BaseException | None:
         loop = asyncio.get_running_loop()
         told = loop.create_future()
+
+        def tell() -> None:
+            if not told.done():
+                told.set_result(None)
+
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, lambda: told.done() or told.set_result(None))
+            loop.add_signal_handler(number, tell)
         async with Node(settings, progress) as node:
             if on_ready is not None:
                 on_ready(node)

@@ -13,6 +13,9 @@ DEFAULT_PORT = 8420
 KAFKA_PARTITIONS = 12
 """Partitions of a cluster on Kafka, unless it is made with others (DESIGN 3)."""
 
+KAFKA_REPLICATION = 3
+"""Brokers that hold each record of a new cluster, where there are as many (DESIGN 7)."""
+
 
 def _node_name() -> str:
     return f"{platform.node() or 'node'}-{os.getpid()}"

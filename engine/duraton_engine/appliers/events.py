@@ -2,7 +2,7 @@
 
 from duraton_engine.state import objects, tables
 from duraton_schemas.records import journal as facts
-from duraton_schemas.records.common import Place
+from duraton_schemas.records.common import Fact, Place
 from duraton_streams.state.table import Key, StateWriter
 
 
@@ -16,7 +16,7 @@ def post_id(post: str) -> str:
     return post.rpartition("/")[0]
 
 
-def _slot(fact: facts.Fact) -> int:
+def _slot(fact: Fact) -> int:
     assert fact.header is not None
     return fact.header.slot
 

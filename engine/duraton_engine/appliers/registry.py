@@ -3,10 +3,11 @@
 from duraton_engine.registrations import SHAPE
 from duraton_engine.state import objects, tables
 from duraton_schemas.records import journal as facts
+from duraton_schemas.records.common import Fact
 from duraton_streams.state.table import StateWriter
 
 
-def _slot(fact: facts.Fact) -> int:
+def _slot(fact: Fact) -> int:
     assert fact.header is not None
     return fact.header.slot
 

@@ -3,12 +3,13 @@
 from duraton_engine.state import objects, tables
 from duraton_engine.state.objects import RunInput, RunState
 from duraton_schemas.records import journal as facts
+from duraton_schemas.records.common import Fact
 from duraton_schemas.records.public import Event
 from duraton_schemas.slots import home_slot
 from duraton_streams.state.table import Key, StateWriter
 
 
-def _slot(fact: facts.Fact) -> int:
+def _slot(fact: Fact) -> int:
     assert fact.header is not None
     return fact.header.slot
 
@@ -192,7 +193,7 @@ def _timers(slot: int, run: RunState) -> list[tuple[int, Key]]:
     return found
 
 
-def _pause(state: StateWriter, fact: facts.Fact, run_id: str, reason: str) -> RunState:
+def _pause(state: StateWriter, fact: Fact, run_id: str, reason: str) -> RunState:
     slot = _slot(fact)
     run = state.edit(tables.RUNS, (slot, run_id))
     _dequeue(state, slot, run)

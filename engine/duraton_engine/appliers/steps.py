@@ -3,11 +3,11 @@
 from duraton_engine.state import objects, tables
 from duraton_engine.state.objects import RunState, StepState, step_key
 from duraton_schemas.records import journal as facts
-from duraton_schemas.records.common import Spend
+from duraton_schemas.records.common import Fact, Spend
 from duraton_streams.state.table import StateWriter
 
 
-def _slot(fact: facts.Fact) -> int:
+def _slot(fact: Fact) -> int:
     assert fact.header is not None
     return fact.header.slot
 

@@ -13,6 +13,7 @@ from duraton_schemas.records.public import Event
 from duraton_schemas.slots import home_slot, partition_of, slot_of
 from duraton_schemas.values import load
 from duraton_streams.partition.machine import Transition
+from duraton_streams.state.table import Key
 
 SYSTEM = Caller(kind="system", id="event", root="system:event")
 """Who acts where a record was written straight to the topic (P53)."""
@@ -56,7 +57,7 @@ def dedupe_answered(
     _settle(tx, engine, slot, held, first=message.first, first_id=message.first_id)
     if not post:
         return
-    after = key
+    after: Key | None = key
     while True:
         rows = tx.state.scan(tables.HELD, (slot, place.topic, place.partition), 100, after)
         for after, behind in rows:  # noqa: B007 - the last key is where the next scan begins

@@ -60,8 +60,8 @@ class KafkaLog:
         clock = {(topics_of.CLOCK, 0): prefix + topics_of.CLOCK}
         self._appender = Appender(bootstrap, settings, {**self._names, **clock})
         # Nobody polls these two: they only answer where partitions begin and end.
-        self._all = Consumer(silent(self._consumer_config(committed=False)))
-        self._stable_only = Consumer(silent(self._consumer_config(committed=True)))
+        self._all = self._consumer(committed=False, heard=False)
+        self._stable_only = self._consumer(committed=True, heard=False)
         self._readers = Readers(self._make_reader, self.bounds, self._stable, settings.read_s)
 
     @staticmethod
@@ -91,6 +91,15 @@ class KafkaLog:
         return topics_of.create(
             bootstrap, partitions, replication, prefix, settings or KafkaSettings()
         )
+
+    @staticmethod
+    def brokers(bootstrap: str, settings: KafkaSettings | None = None) -> int:
+        """How many brokers there are.
+
+        Raises:
+            LogUnreachableError: None answers.
+        """
+        return topics_of.brokers(bootstrap, settings or KafkaSettings())
 
     def now_ms(self) -> int | None:
         """The broker's time: that which it stamps on a record of a topic made for this.
@@ -167,7 +176,7 @@ class KafkaLog:
                     return tail
             # One consumer has one position in a partition: a second tail needs another.
             follower = Follower(
-                Consumer(polled(self._consumer_config(committed=True))),
+                self._consumer(committed=True, heard=True),
                 self._settings,
                 lambda topic, partition: self.bounds(topic, partition)[0],
             )
@@ -192,16 +201,24 @@ class KafkaLog:
                 consumer.close()
 
     def _make_reader(self) -> Consumer:
-        config = self._consumer_config(committed=True, fetch_wait_ms=READER_FETCH_WAIT_MS)
-        return Consumer(polled(config))
+        return self._consumer(committed=True, heard=True, fetch_wait_ms=READER_FETCH_WAIT_MS)
 
-    def _consumer_config(
-        self, *, committed: bool, fetch_wait_ms: int | None = None
-    ) -> dict[str, object]:
-        wait = self._settings.fetch_wait_ms if fetch_wait_ms is None else fetch_wait_ms
-        return consumer_config(
-            self._bootstrap, self._settings, self._name, committed=committed, fetch_wait_ms=wait
+    def _consumer(
+        self, *, committed: bool, heard: bool, fetch_wait_ms: int | None = None
+    ) -> Consumer:
+        settings = self._settings
+        wait = settings.fetch_wait_ms if fetch_wait_ms is None else fetch_wait_ms
+        config = consumer_config(
+            self._bootstrap, settings, self._name, committed=committed, fetch_wait_ms=wait
         )
+        consumer = Consumer(polled(config) if heard else silent(config))
+        try:
+            # A consumer that meets a topic only later takes a second to find its leader.
+            consumer.list_topics(timeout=settings.connect_s)
+        except KafkaException as failure:
+            consumer.close()
+            raise ask_error(failure, self._bootstrap, "asking for topics") from failure
+        return consumer
 
     def _place(self, topic: str, partition: int) -> str:
         try:

@@ -93,6 +93,15 @@ def look(
     return ClusterTopics(identity, found)
 
 
+def brokers(bootstrap: str, settings: KafkaSettings) -> int:
+    """How many brokers the cluster has."""
+    admin = connect(bootstrap, settings)
+    try:
+        return len(admin.list_topics(timeout=settings.connect_s).brokers)
+    except KafkaException as failure:
+        raise ask_error(failure, bootstrap, "counting brokers") from failure
+
+
 def connect(bootstrap: str, settings: KafkaSettings) -> AdminClient:
     """A client for questions about topics."""
     try:
