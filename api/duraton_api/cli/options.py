@@ -1,0 +1,67 @@
+"""Options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from duraton_api.cli.failures import EXIT_USAGE, CommandFailedError
+
+URL_DEFAULT = "http://127.0.0.1:8420"
+DATA_DEFAULT = Path(".duraton")
+KAFKA_FOLDER = "kafka"
+"""Within the data directory: state and view of a cluster whose log is on Kafka, apart
+from those of an embedded log."""
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Url = Annotated[
+    str, typer.Option("--url", envvar="DURATON_URL", help="The engine's address.", metavar="URL")
+]
+ApiKey = Annotated[
+    str | None,
+    typer.Option("--api-key", envvar="DURATON_API_KEY", help="The API key.", show_envvar=True),
+]
+Data = Annotated[
+    Path,
+    typer.Option(
+        "--data",
+        envvar="DURATON_DATA",
+        help="The directory of log, state and view.",
+        metavar="DIR",
+        file_okay=False,
+    ),
+]
+Kafka = Annotated[
+    str | None,
+    typer.Option(
+        "--kafka",
+        envvar="DURATON_KAFKA",
+        help="The brokers' addresses; without it the log is embedded.",
+        metavar="HOST:PORT",
+    ),
+]
+Prefix = Annotated[
+    str,
+    typer.Option("--prefix", envvar="DURATON_PREFIX", help="What topics' names begin with."),
+]
+Partitions = Annotated[
+    int | None,
+    typer.Option("--partitions", min=1, max=1024, help="Partitions of a new cluster, for ever."),
+]
+Host = Annotated[str, typer.Option("--host", help="The address to listen on.")]
+Port = Annotated[
+    int, typer.Option("--port", min=0, max=65_535, help="The port to listen on; 0: any free.")
+]
+Target = Annotated[
+    str, typer.Argument(help="module:app, module or path/to/file.py", metavar="TARGET")
+]
+
+
+def data_folder(data: Path, kafka: str | None) -> Path:
+    """Where state and view are kept."""
+    return data if kafka is None else data / KAFKA_FOLDER
+
+
+def usage(message: str, advice: str = "") -> CommandFailedError:
+    """A failure of wrong usage."""
+    return CommandFailedError("usage", message, advice, status=EXIT_USAGE)
