@@ -31,7 +31,7 @@ from duraton_api.runners.http import HttpPool
 from duraton_api.view import View
 from duraton_engine.state.tables import TABLES
 from duraton_schemas.wire.frames import MESSAGE_BYTES_MAX
-from duraton_streams.errors import StoreMismatchError, TopicsMissingError
+from duraton_streams.errors import LogError, StoreMismatchError, TopicsMissingError
 from duraton_streams.logs.base import Log
 from duraton_streams.logs.memory import MemoryLog
 from duraton_streams.logs.sqlite import SqliteLog
@@ -59,8 +59,13 @@ def open_log(settings: NodeSettings) -> Log:
     """The cluster's log, as the settings say. It blocks.
 
     Raises:
-        LogError: It cannot be opened.
+        LogError: It cannot be opened, or the data directory cannot be made.
     """
+    if settings.data is not None:
+        try:
+            settings.data.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LogError(f"cannot make {settings.data}: {error.strerror}") from error
     if settings.kafka is not None:
         return _open_kafka(settings, settings.kafka)
     if settings.data is not None:
