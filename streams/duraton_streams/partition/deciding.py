@@ -1,14 +1,12 @@
 """Deciding about one input after another: savepoints, follow-ups, what raised is set apart."""
 
-from collections.abc import Mapping
-
 import msgspec
 
 from duraton_schemas.codec import Codec
 from duraton_schemas.records.common import Cause, ErrorInfo, Fact
 from duraton_schemas.records.journal import CommandParked
 from duraton_streams.errors import PartitionStoppedError
-from duraton_streams.partition.machine import Applier, Input, Machine
+from duraton_streams.partition.machine import Input, Machine
 from duraton_streams.partition.settings import ProcessorSettings
 from duraton_streams.partition.transition import Batch, Counters, OpenTransition, first_slot
 from duraton_streams.state.overlay import State
@@ -44,10 +42,9 @@ class Decider:
         self.state = state
         self.counters = Counters()
         self._machine = machine
-        self._appliers: Mapping[type[Fact], Applier] = machine.appliers
-        self._codec = codec
-        self._partition = partition
-        self._partitions = partitions
+        self._transition = OpenTransition(
+            state, codec, self.counters, machine.appliers, partition, partitions
+        )
         self._settings = settings
         self._slot = first_slot(partition, partitions)
 
@@ -57,17 +54,10 @@ class Decider:
         return self.counters.registry
 
     def open(self, batch: Batch, cause: Cause) -> OpenTransition:
-        """Begin a transition."""
-        return OpenTransition(
-            batch,
-            self.state,
-            self._codec,
-            self.counters,
-            self._appliers,
-            cause,
-            self._partition,
-            self._partitions,
-        )
+        """Begin a transition; the one before must be closed or rolled back."""
+        tx = self._transition
+        tx.begin(batch, cause)
+        return tx
 
     def note(self, batch: Batch, cause: Cause, fact: Fact) -> None:
         """Add one fact about the partition itself."""

@@ -52,15 +52,13 @@ class Counters:
 
 
 class OpenTransition:
-    """The `Transition` that a machine is given; made anew for each input.
+    """The `Transition` that a machine is given; one for all inputs, one after the other.
 
     Args:
-        batch: Where its results go.
         state: The partition's state.
         codec: Encodes facts and messages.
         counters: Seq, epoch and registry version.
         appliers: How facts change state.
-        cause: What is decided about.
         partition: This partition.
         partitions: How many there are.
     """
@@ -68,7 +66,7 @@ class OpenTransition:
     __slots__ = (
         "_appliers",
         "_batch",
-        "_codec",
+        "_encode",
         "_counters",
         "_mark",
         "_undo",
@@ -81,25 +79,31 @@ class OpenTransition:
 
     def __init__(
         self,
-        batch: Batch,
         state: State,
         codec: Codec,
         counters: Counters,
         appliers: Mapping[type[Fact], Applier],
-        cause: Cause,
         partition: int,
         partitions: int,
     ) -> None:
-        self._batch = batch
-        self._codec = codec
+        self._batch = Batch(0)
+        self._encode = codec.encode
         self._counters = counters
         self._appliers = appliers
         self._undo: list[Callable[[], None]] = []
+        self._mark = (0, 0, 0, 0, 0, 0, 0)
         self.state = state
-        self.cause = cause
-        self.now = batch.now
+        self.cause = Cause(kind="start")
+        self.now = 0
         self.partition = partition
         self.partitions = partitions
+
+    def begin(self, batch: Batch, cause: Cause) -> None:
+        """Begin anew, for another input; the one before was closed or rolled back."""
+        counters = self._counters
+        self._batch = batch
+        self.now = batch.now
+        self.cause = cause
         self._mark = (
             len(batch.facts),
             len(batch.records),
@@ -109,7 +113,9 @@ class OpenTransition:
             counters.seq,
             counters.registry,
         )
-        state.begin()
+        if self._undo:
+            self._undo.clear()
+        self.state.begin()
 
     @property
     def epoch(self) -> int:
@@ -158,7 +164,7 @@ class OpenTransition:
         if target == self.partition and not (logged and self.partitions > 1):
             self._batch.local.append(message)
             return
-        raw = self._codec.encode(message)
+        raw = self._encode(message)
         self._batch.records.append(NewRecord(MESSAGES, target, raw, timestamp_ms=self.now))
 
     def publish(self, record: NewRecord) -> None:
@@ -186,7 +192,7 @@ class OpenTransition:
             assert last_header is not None
             last_header.last = True
             for fact in batch.facts[first:]:
-                raw = self._codec.encode(fact)
+                raw = self._encode(fact)
                 if len(raw) > RECORD_BYTES_MAX:
                     raise RecordTooLargeError(f"a {type(fact).__name__} of {len(raw)} bytes")
                 batch.fact_places.append(len(batch.records))
