@@ -214,6 +214,7 @@ class Node:
         self._drivers.extend(
             Driver(
                 processor,
+                inline=core.log.embedded,
                 ended=self._partition_ended,
                 committed=self.metrics.commit_seconds.observe,
             )
