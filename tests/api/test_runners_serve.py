@@ -10,8 +10,9 @@ import pytest
 import uvicorn
 
 from duraton_api.runners.connection import Connection
+from duraton_api.runners.errors import BrokenError
 from duraton_api.runners.gateway import Gateway
-from duraton_api.runners.http import BrokenError, ClientTransport, HttpPool
+from duraton_api.runners.http import ClientTransport, HttpPool
 from duraton_api.runners.serve import ServeCaller
 from duraton_api.runners.settings import ServeSettings
 from duraton_engine.calls import Answered, InvokeMissed, RoomFreed, RunnerLost

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import typer
 
 from duraton_api.cli import show
-from duraton_api.cli.failures import EXIT_FAILED, CommandFailedError, describe
+from duraton_api.cli.errors import EXIT_FAILED, CommandFailedError, describe
 from duraton_api.cli.options import (
     DATA_DEFAULT,
     URL_DEFAULT,

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from duraton_api.cli import show
-from duraton_api.cli.failures import EXIT_FAILED
+from duraton_api.cli.errors import EXIT_FAILED
 from duraton_api.cli.options import DATA_DEFAULT, Data, Json, Kafka, Prefix
 from duraton_api.cli.records import Reader, one_line, open_log, partitions_of, topic_of
 from duraton_api.cli.verifying import rebuild_all, verify_all

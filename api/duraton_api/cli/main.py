@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from duraton_api.cli import dev, doctor, logs, runs, send, serve, show, sql, topics, worker
-from duraton_api.cli.failures import EXIT_FAILED, EXIT_USAGE, CommandFailedError, describe
+from duraton_api.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandFailedError, describe
 from duraton_api.version import VERSION
 
 # The parser's own errors: Typer brings a copy of Click of its own and

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from duraton_api.cli.failures import EXIT_USAGE, CommandFailedError
+from duraton_api.cli.errors import EXIT_USAGE, CommandFailedError
 
 URL_DEFAULT = "http://127.0.0.1:8420"
 DATA_DEFAULT = Path(".duraton")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from duraton_api.cli.failures import CommandFailedError
+from duraton_api.cli.errors import CommandFailedError
 from duraton_api.cli.options import KAFKA_FOLDER, usage
 from duraton_schemas.errors import SchemaError
 from duraton_schemas.records.common import Fact

@@ -8,7 +8,7 @@ import sys
 import typer
 
 from duraton_api.cli import show
-from duraton_api.cli.failures import CommandFailedError
+from duraton_api.cli.errors import CommandFailedError
 from duraton_api.cli.watching import Watch
 from duraton_api.cli.worker import PARENT_VARIABLE
 

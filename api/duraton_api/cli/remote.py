@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import httpx
 
-from duraton_api.cli.failures import CommandFailedError
+from duraton_api.cli.errors import CommandFailedError
 from duraton_api.cli.options import usage
 
 ANSWER_S = 30.0

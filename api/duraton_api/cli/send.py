@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from duraton_api.cli import show
-from duraton_api.cli.failures import EXIT_FAILED
+from duraton_api.cli.errors import EXIT_FAILED
 from duraton_api.cli.options import URL_DEFAULT, ApiKey, Json, Url, usage
 from duraton_api.cli.remote import Remote
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from duraton_api.cli import show
-from duraton_api.cli.failures import CommandFailedError
+from duraton_api.cli.errors import CommandFailedError
 from duraton_api.cli.options import DATA_DEFAULT, KAFKA_FOLDER, Data, Json
 from duraton_api.cli.verifying import VIEW_FILE
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from duraton_api.cli import show
-from duraton_api.cli.failures import CommandFailedError
+from duraton_api.cli.errors import CommandFailedError
 from duraton_api.cli.options import data_folder
 from duraton_api.cli.records import LOG_FILE, open_log
 from duraton_streams.errors import StoreInUseError

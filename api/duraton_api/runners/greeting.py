@@ -3,9 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from duraton_api.runners import connection as closing
+from duraton_api.runners.errors import HelloRefusedError
 from duraton_api.runners.settings import HubSettings
 from duraton_engine.effects import Reply
 from duraton_schemas.errors import OptionsError
@@ -19,22 +19,6 @@ NAME_LENGTH_MAX = 200
 """Letters of a runner's name and of a boot id."""
 SERVE_PREFIX = "serve:"
 """Begins the boot ids of served apps, which no process may take for itself."""
-
-
-class RefusedError(Exception):
-    """A hello that is not let in; inside the gateway only, runners see a close frame.
-
-    Attributes:
-        close_code: The connection is closed with it.
-        code: A stable code.
-    """
-
-    def __init__(self, close_code: int, code: str, message: str) -> None:
-        super().__init__(message)
-        self.close_code, self.code = close_code, code
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.close_code, self.code, str(self))
 
 
 class Greeting:
@@ -53,10 +37,10 @@ class Greeting:
         """Refuse what cannot work, before anything is registered.
 
         Raises:
-            RefusedError: The hello's version, names or numbers.
+            HelloRefusedError: The hello's version, names or numbers.
         """
         if hello.version != PROTOCOL_VERSION:
-            raise RefusedError(
+            raise HelloRefusedError(
                 closing.CLOSE_VERSION,
                 "protocol-version",
                 f"this engine speaks version {PROTOCOL_VERSION}, the runner {hello.version}",
@@ -80,7 +64,7 @@ class Greeting:
             The (app, workflow) pairs that the runner executes.
 
         Raises:
-            RefusedError: An app cannot work, or the engine cannot register now.
+            HelloRefusedError: An app cannot work, or the engine cannot register now.
         """
         apps = [self._read(text) for text in hello.apps]
         if len({app.name for app in apps}) < len(apps):
@@ -88,7 +72,7 @@ class Greeting:
         replies = await asyncio.gather(*(self._ask(text) for text in hello.apps))
         for app, reply in zip(apps, replies, strict=True):
             if not reply.ok:
-                raise RefusedError(
+                raise HelloRefusedError(
                     closing.CLOSE_REFUSED,
                     reply.code or "options-refused",
                     reply.message or f"app {app.name!r} was refused",
@@ -101,7 +85,7 @@ class Greeting:
         try:
             return read_app(text)
         except OptionsError as error:
-            raise RefusedError(closing.CLOSE_REFUSED, error.code, str(error)) from error
+            raise HelloRefusedError(closing.CLOSE_REFUSED, error.code, str(error)) from error
 
     async def _ask(self, text: str) -> Reply:
         try:
@@ -109,8 +93,8 @@ class Greeting:
         except (StreamError, TimeoutError) as error:
             code = getattr(error, "code", "registration-late")
             message = str(error) or "the registration was not answered in time"
-            raise RefusedError(closing.CLOSE_LATER, code, message) from error
+            raise HelloRefusedError(closing.CLOSE_LATER, code, message) from error
 
 
-def _refused(message: str) -> RefusedError:
-    return RefusedError(closing.CLOSE_REFUSED, "hello-refused", message)
+def _refused(message: str) -> HelloRefusedError:
+    return HelloRefusedError(closing.CLOSE_REFUSED, "hello-refused", message)

@@ -15,6 +15,8 @@ from typing import NamedTuple, Protocol, cast
 import httptools
 import httpx
 
+from duraton_api.runners.errors import BrokenError
+
 IDLE_S = 4.0
 """A connection unused for longer is not used again: servers commonly close after 5 s,
 and a request that meets the closing would be lost."""
@@ -24,10 +26,6 @@ CONNECT_S = 5.0
 """How long a connection may take to be made: two lost packets and the answer."""
 HEAD_BYTES_MAX = 64 << 10
 """An answer's status line and headers."""
-
-
-class BrokenError(OSError):
-    """The connection broke, or what came over it is no HTTP."""
 
 
 class HttpAnswer(NamedTuple):

@@ -12,7 +12,8 @@ from duraton_api.runners import connection as closing
 from duraton_api.runners.answers import Answer, fault_of, settled, slot_of_run, stale_for
 from duraton_api.runners.clock import Clock
 from duraton_api.runners.connection import CLEAN_CODES, Connection, close_reason
-from duraton_api.runners.greeting import Greeting, RefusedError
+from duraton_api.runners.errors import HelloRefusedError
+from duraton_api.runners.greeting import Greeting
 from duraton_api.runners.links import Link, Runner, Stage
 from duraton_api.runners.roster import Offer, Roster
 from duraton_api.runners.settings import HubSettings
@@ -213,7 +214,7 @@ class Hub:
             if link.stage is not Stage.GREETING:
                 return
             self._roster.check(hello)  # 3
-        except RefusedError as error:
+        except HelloRefusedError as error:
             self._drop(link, error.close_code, error.code, str(error))
             return
         except Exception:  # noqa: BLE001 a defect of ours costs this connection, nothing else

@@ -3,10 +3,10 @@
 import hashlib
 import hmac
 from collections.abc import Callable
-from typing import Any
 
 import httpx
 
+from duraton_api.runners.errors import MissedError
 from duraton_api.runners.http import HttpAnswer, HttpTransport
 from duraton_api.runners.settings import ServeSettings
 from duraton_schemas.wire.frames import PROTOCOL_VERSION
@@ -22,25 +22,6 @@ msgpack nil, which no answer begins with."""
 
 SAID_LENGTH_MAX = 200
 """Letters of a refusal's body that are shown."""
-
-
-class MissedError(Exception):
-    """A POST that brought no answer; inside the gateway only, the run's page shows it.
-
-    Attributes:
-        counts: Whether it uses one of the run's three invokes (P38).
-    """
-
-    def __init__(self, reason: str, *, counts: bool = True) -> None:
-        super().__init__(reason)
-        self.counts = counts
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _missed, (str(self), self.counts)
-
-
-def _missed(reason: str, counts: bool) -> MissedError:
-    return MissedError(reason, counts=counts)
 
 
 def sign(key: str, body: bytes, at_s: int) -> str:

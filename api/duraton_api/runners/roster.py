@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from duraton_api.runners import connection as closing
 from duraton_api.runners.clock import Clock
-from duraton_api.runners.greeting import RefusedError
+from duraton_api.runners.errors import HelloRefusedError
 from duraton_api.runners.links import Link, Runner
 from duraton_api.runners.settings import HubSettings
 from duraton_engine.calls import Call, RunnerLost
@@ -49,19 +49,19 @@ class Roster:
         """Refuse who says hello while another live process has the name, or no place is left.
 
         Raises:
-            RefusedError: As its message says.
+            HelloRefusedError: As its message says.
         """
         other = self._namesake(hello)
         if other is not None and other.link is not None:
             quiet_ms = self._clock.now_ms() - other.link.heard_ms
             if not self._settings.ping_ms or quiet_ms <= 2 * self._settings.ping_ms:
-                raise RefusedError(
+                raise HelloRefusedError(
                     closing.CLOSE_NAME_TAKEN,
                     "runner-name-taken",
                     f"another process is connected as {hello.name!r}",
                 )
         if hello.boot not in self._by_boot and len(self._by_boot) >= self._settings.runners_max:
-            raise RefusedError(
+            raise HelloRefusedError(
                 closing.CLOSE_LATER, "runners-full", f"{len(self._by_boot)} runners are connected"
             )
 

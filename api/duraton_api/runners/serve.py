@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from duraton_api.runners.answers import Answer, fault_of, settled, slot_of_run
 from duraton_api.runners.clock import Clock
+from duraton_api.runners.errors import MissedError
 from duraton_api.runners.greeting import SERVE_PREFIX
 from duraton_api.runners.http import HttpTransport
-from duraton_api.runners.post import MissedError, Poster
+from duraton_api.runners.post import Poster
 from duraton_api.runners.roster import Offer
 from duraton_api.runners.settings import ServeSettings
 from duraton_engine.calls import Answered, InvokeMissed, RunnerLost
