@@ -29,6 +29,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -142,6 +143,8 @@ def free_port() -> int:
 
 def become_broker(port: int, data: Path, *, with_parent: bool = False) -> None:
     """Format the data directory if it is new, and turn this process into the broker."""
+    if shutil.which("java") is None:
+        raise NoBrokerError("no `java` on the path")
     classes = f"{jars()}/*"
     data.mkdir(parents=True, exist_ok=True)
     properties, log4j = data / "server.properties", data / "log4j2.properties"
@@ -267,15 +270,16 @@ def wait_until_it_answers(bootstrap: str, process: subprocess.Popen[bytes] | Non
 
 
 def docker_answers() -> bool:
-    """Whether testcontainers would find a Docker engine."""
-    try:
-        import docker
-
-        client = docker.from_env(timeout=3)
-        client.ping()
-        client.close()
-    except Exception:
-        return False
+    """Whether a Docker engine listens where testcontainers would look."""
+    where = urlsplit(os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock"))
+    family = socket.AF_UNIX if where.scheme == "unix" else socket.AF_INET
+    address = where.path if where.scheme == "unix" else (where.hostname, where.port or 2375)
+    with socket.socket(family) as probe:
+        probe.settimeout(ANSWER_S)
+        try:
+            probe.connect(address)
+        except OSError:
+            return False
     return True
 
 

@@ -158,6 +158,8 @@ class Log(Protocol):
             offset: Where to begin.
             limit: The most records.
             end: Read only below it; an empty answer means that all below it was read.
+                Without it, what readers see now is given, and nothing is waited for;
+                on Kafka a commit is seen a moment after it returned.
 
         Raises:
             OffsetGoneError: The records at `offset` are gone.

@@ -37,6 +37,8 @@ class Appender:
         self._producer: Producer | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
+        # Now, because an idempotent producer takes half a second to get its id.
+        self._running()
 
     def append(self, records: Sequence[NewRecord]) -> list[int]:
         """Write records and wait until the broker has them.

@@ -1,13 +1,13 @@
 """A cluster's topics on Kafka: made, looked at, and what identifies them."""
 
-import contextlib
+import time
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from duraton_streams.errors import LogMismatchError, TopicsMissingError
+from duraton_streams.errors import LogMismatchError, LogUnreachableError, TopicsMissingError
 from duraton_streams.logs.base import JOURNAL, PARTITIONED, REGISTRY, TOPICS
 from duraton_streams.logs.kafka.errors import ask_error, reason
 from duraton_streams.logs.kafka.settings import KafkaSettings, admin_config
@@ -19,6 +19,7 @@ CLOCK = "duraton.clock"
 CREATE_S = 30.0
 """Seconds for making topics; a broker that has just started is slow at it."""
 
+_LOOK_S = 0.05
 _NO_UUID = "AAAAAAAAAAAAAAAAAAAAAA"  # a broker without topic ids says zero
 _FOR_EVER = str((1 << 63) - 1)
 _CLOCK_RETENTION_MS = str(3_600_000)
@@ -172,12 +173,16 @@ def _new_topic(name: str, partitions: int, replication: int, prefix: str) -> New
 def _await_leaders(
     admin: AdminClient, bootstrap: str, names: list[str], settings: KafkaSettings
 ) -> None:
-    """Return once every partition has a leader, as far as one broker knows."""
-    for _ in range(20):
+    """Return once brokers know every partition's leader; they hear of new topics late."""
+    deadline = time.monotonic() + CREATE_S
+    while True:
         try:
             topics = admin.list_topics(timeout=settings.connect_s).topics
         except KafkaException as failure:
             raise ask_error(failure, bootstrap, "asking for topics") from failure
-        with contextlib.suppress(KeyError):
-            if all(p.leader >= 0 for name in names for p in topics[name].partitions.values()):
-                return
+        known = [topics[name].partitions.values() for name in names if name in topics]
+        if len(known) == len(names) and all(p.leader >= 0 for each in known for p in each):
+            return
+        if time.monotonic() > deadline:
+            raise LogUnreachableError(f"Kafka at {bootstrap} made topics but does not lead them")
+        time.sleep(_LOOK_S)
