@@ -28,9 +28,11 @@ from duraton_schemas.options import write_app
 from duraton_schemas.records import journal
 from duraton_schemas.records.commands import RegisterApp
 from duraton_schemas.records.common import Caller, Fact
+from duraton_streams.partition.settings import ProcessorSettings
 from duraton_streams.partition.shadow import Shadow
 from duraton_streams.state.memory import MemoryStore
 from duraton_streams.state.overlay import State
+from duraton_streams.state.store import Store
 
 T = TypeVar("T")
 
@@ -77,6 +79,8 @@ class Host:
         front: What stands before served apps, for example a proxy that fails.
         faults: Faults of the memory log, for crash tests.
         opened: Called with each core before it recovers, for special tests.
+        make_store: Makes a partition's store each time the engine starts.
+        processor: Bounds of the partitions' processors.
         shadow: Whether each partition's state is compared, after every commit, with
             what its journal gives; None as `SHADOW_DEFAULT` says.
     """
@@ -94,6 +98,8 @@ class Host:
         front: Front | None = None,
         faults: Any = None,
         opened: Callable[[Core], None] = lambda _core: None,
+        make_store: Callable[[int], Store] = lambda _partition: MemoryStore(),
+        processor: ProcessorSettings | None = None,
         shadow: bool | None = None,
     ) -> None:
         if transport not in ("connect", "serve"):
@@ -118,6 +124,7 @@ class Host:
             partitions=partitions,
             node="test",
             engine=settings,
+            processor=processor or ProcessorSettings(),
             hub=HubSettings(ping_ms=0, silence_ms=settings.silence_ms),
             serve=ServeSettings(silence_ms=settings.silence_ms, capacity=capacity),
         )
@@ -125,6 +132,7 @@ class Host:
         self._folder = tempfile.TemporaryDirectory(prefix="duraton-test-")
         self._logs = LogHolder(log, partitions, Path(self._folder.name), faults)
         self._opened = opened
+        self._make_store = make_store
         self._shadowed = SHADOW_DEFAULT.on if shadow is None else shadow
         self._timers = Timers(self.time)
         self._queued: dict[str, journal.RunCreated] = {}
@@ -161,7 +169,7 @@ class Host:
         core = _ObservedCore(
             log,
             self._settings,
-            make_state=lambda _partition: State(MemoryStore(), TABLES),
+            make_state=lambda partition: State(self._make_store(partition), TABLES),
             make_clock=lambda _newest: self.time.manual,
             gateway_clock=self._timers,
             view=view,
