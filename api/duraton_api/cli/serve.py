@@ -69,7 +69,9 @@ def node_settings(
 ) -> "NodeSettings":
     """A node's settings from the command line and the environment."""
     from duraton_api.node.settings import NodeSettings  # noqa: PLC0415 as above
+    from duraton_api.runners.settings import ServeSettings  # noqa: PLC0415 as above
 
+    key = os.environ.get(SIGNING_KEY_VARIABLE) or None
     return NodeSettings(
         data=None if data is None else data_folder(data, kafka),
         kafka=kafka,
@@ -77,7 +79,8 @@ def node_settings(
         partitions=partitions,
         host=host,
         port=port,
-        signing_key=os.environ.get(SIGNING_KEY_VARIABLE) or None,
+        signing_key=key,
+        serve=ServeSettings(signing_key=key),
     )
 
 
