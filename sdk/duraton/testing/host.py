@@ -235,11 +235,14 @@ class Host:
     async def deploy(self, app: App) -> str | None:
         """Register an app anew; answers why it was refused, or None."""
         if self._transport == "serve":
+            # As one deploys: the new code is there before it is registered.
+            self.served.add(app)
             refused = await self._register(app, ServedApps.url(app))
             if refused is None:
-                self.served.add(app)
                 self._apps[app.name] = app
-                await self.going.settle()
+            elif app.name in self._apps:
+                self.served.add(self._apps[app.name])
+            await self.going.settle()
             return refused
         refused = await self._register(app, None)
         if refused is not None:
