@@ -35,7 +35,6 @@ class NodeSettings:
         port: The port to listen on; 0 for any that is free.
         node: This process's name.
         keys: API keys, as their SHA-256 in hex, each with its name.
-        signing_key: Signs the calls to served apps, or None.
         engine: Limits and delays of runs.
         processor: Bounds of batches.
         hub: Bounds and deadlines of runners' connections.
@@ -51,7 +50,6 @@ class NodeSettings:
     port: int = DEFAULT_PORT
     node: str = field(default_factory=_node_name)
     keys: tuple[tuple[str, str], ...] = ()
-    signing_key: str | None = None
     engine: EngineSettings = EngineSettings()
     processor: ProcessorSettings = ProcessorSettings()
     hub: HubSettings = HubSettings()
