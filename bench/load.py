@@ -17,6 +17,7 @@ from duraton import App, define_workflow, serve
 from duraton.connection import connect
 from duraton.runtime.runner import Runner
 from duraton.worker import loop_factory
+from duraton_api.runners.http import HttpPool
 
 POST_EVENTS_MAX = 256
 
@@ -44,6 +45,8 @@ class Load:
         self.times: list[float] = []
         self.moved = asyncio.Event()
         self.client = httpx.AsyncClient(base_url=url, timeout=60)
+        # A general client spends half a millisecond a request, which is not the engine's.
+        self.pool = HttpPool()
 
     def note_end(self) -> None:
         self.ended += 1
@@ -57,7 +60,10 @@ class Load:
 
     async def post(self, count: int) -> None:
         events = [{"name": "bench.order", "data": {"orderId": n}} for n in range(count)]
-        (await self.client.post("/events", json=events)).raise_for_status()
+        body = json.dumps(events).encode()
+        headers = {"content-type": "application/json"}
+        answer = await self.pool.post(f"{self.url}/events", headers, body, lambda _: None)
+        assert answer.status in (200, 202), answer
 
     async def run(self, runs: int) -> float:
         """Start and end that many runs; answers the seconds taken."""

@@ -79,7 +79,6 @@ def node_settings(
         partitions=partitions,
         host=host,
         port=port,
-        signing_key=key,
         serve=ServeSettings(signing_key=key),
     )
 
