@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+MADE := $(VENV)/made
 INSTALLED := $(VENV)/installed
 # What the demo needs alone, which is less to fetch.
 INSTALLED_DEMO := $(VENV)/installed-demo
@@ -13,20 +14,23 @@ INSTALLED_DEMO := $(VENV)/installed-demo
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
-$(VENV)/bin/python:
+$(MADE):
 	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Duraton needs Python 3.11 or later: make ... PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
+	@touch $(MADE)
 
-$(INSTALLED): pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+$(INSTALLED): pyproject.toml | $(MADE)
+	@echo "installing into $(VENV), with what tests need, once"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $(INSTALLED)
 
-$(INSTALLED_DEMO): pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'
+$(INSTALLED_DEMO): pyproject.toml | $(MADE)
+	@echo "installing into $(VENV), once"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'
 	@touch $(INSTALLED_DEMO)
 
 demo: $(INSTALLED_DEMO) ## real data through a workflow, with a kill -9 in the middle
-	$(BIN)/python examples/demo/demo.py $(ARGS)
+	@$(BIN)/python examples/demo/demo.py $(ARGS)
 
 test: $(INSTALLED) ## all tests; those on a real Kafka where one can be started
 	$(BIN)/python -m pytest -rs $(ARGS)
