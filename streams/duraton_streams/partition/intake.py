@@ -9,6 +9,7 @@ from typing import Any
 from duraton_schemas.errors import SchemaError
 from duraton_schemas.records.common import Cause
 from duraton_schemas.records.journal import InputGap
+from duraton_schemas.records.messages import Message
 from duraton_streams.errors import OffsetGoneError, PartitionStoppedError
 from duraton_streams.logs.base import (
     COMMANDS,
@@ -227,7 +228,8 @@ class Intake:
                 wanted = self._machine.wants_registry(record) if topic in _GATED else 0
                 if wanted > decider.registry:
                     return
-                self._take_record(batch, decider, record)
+                if not self._take_record(batch, decider, record):
+                    return
                 self._next[topic] = record.offset + 1
                 self._moved.add(topic)
             held.popleft()
@@ -250,14 +252,20 @@ class Intake:
             error.topic, error.partition, error.first, self._wake
         )
 
-    def _take_record(self, batch: Batch, decider: Decider, record: LogRecord) -> None:
+    def _take_record(self, batch: Batch, decider: Decider, record: LogRecord) -> bool:
+        """Decide about a record; False where it has to wait for the registry."""
         cause = Cause(kind=record.topic, partition=record.partition, offset=record.offset)
         try:
             value = self._machine.decode(record)
         except SchemaError as error:
             batch.records.append(self._dead_letter(record, error.code, str(error)))
-            return
+            return True
+        if isinstance(value, Message) and value.envelope is not None:
+            # Its sender knew registrations that this partition has not read yet.
+            if value.envelope.registry > decider.registry:
+                return False
         decider.decide(batch, Input(cause, value, record))
+        return True
 
     def _dead_letter(self, record: LogRecord, code: str, reason: str) -> NewRecord:
         headers = (
