@@ -8,7 +8,8 @@ from duraton.app import App
 from duraton.runtime.host import Observer
 from duraton.serving import ServedApp, ServeOptions, serve
 from duraton.testing.virtual import VirtualTime
-from duraton_api.runners.http import BrokenError, HttpAnswer
+from duraton_api.runners.errors import BrokenError
+from duraton_api.runners.http import HttpAnswer
 
 Message = MutableMapping[str, Any]
 Asgi = Callable[
