@@ -5,9 +5,7 @@ from duraton import define_workflow
 
 def runs_of(engine, step, run=None):
     """When a step's code began, in seconds; of one run or of all."""
-    return [
-        at for id, name, _, at in engine.executions if name == step and run in (None, id)
-    ]
+    return [at for id, name, _, at in engine.executions if name == step and run in (None, id)]
 
 
 def attempts_of(engine, step, run=None):

@@ -169,7 +169,9 @@ async def test_case_152_the_engine_refuses_them_too(duraton, text):
     good = App("shop", [one_step(Flaky(0))])
     async with duraton(good) as engine:
         body = f'{{"name":"shop","workflows":[{{"name":"w","retry":{{"maxAttempts":{text}}}}}]}}'
-        command = RegisterApp(id="c1", caller=Caller(kind="key", id="k", root="key:k"), app="shop", body=body)
+        command = RegisterApp(
+            id="c1", caller=Caller(kind="key", id="k", root="key:k"), app="shop", body=body
+        )
         reply = await engine.during(engine.core.command(command))
         assert not reply.ok
         assert reply.code == "options-refused"

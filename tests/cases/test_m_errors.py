@@ -105,14 +105,15 @@ def at(engine, seconds):
 
 async def second_attempt(duraton, argument, **retry):
     """When the second attempt runs after a RetryAfterError with that argument; its note."""
-    engine = None
+    engines = []
 
     def error(n):
-        given = argument(engine) if callable(argument) else argument
+        given = argument(engines[0]) if callable(argument) else argument
         return RetryAfterError("later", given)
 
     workflow = one_step(Flaky(1, error=error), retry=RetryConfig(**{"max_attempts": 2, **retry}))
     async with duraton(workflow) as engine:
+        engines.append(engine)
         run = await send(engine, "w")
         await engine.settle()
         [step] = (await engine.run(run)).steps

@@ -146,7 +146,7 @@ def cycle():
         cycle,
         lambda: "\ud800",
         lambda: {"deep": [float("-inf")]},
-        lambda: object(),
+        object,
     ],
 )
 async def test_case_199_values_json_cannot_carry(duraton, make):

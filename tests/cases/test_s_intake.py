@@ -50,8 +50,10 @@ async def test_case_215_commit_only_what_is_recorded(duraton):
     failures = []
 
     def faults(where, partition, records):
-        if where == "before_commit" and len(failures) < 3 and any(
-            b'"n":17' in (record.value or b"") for record in records
+        if (
+            where == "before_commit"
+            and len(failures) < 3
+            and any(b'"n":17' in (record.value or b"") for record in records)
         ):
             failures.append(where)
             raise DoubtError("not now")

@@ -114,7 +114,7 @@ async def test_children(cluster):
         # The step's policy governs how many children there are; a final error of a
         # child's says nothing about trying another.
         assert began(engine, "work") == [0, 1]
-        children = [run for run in await engine.runs(workflow="final")]
+        children = await engine.runs(workflow="final")
         assert len(children) == 2
 
 

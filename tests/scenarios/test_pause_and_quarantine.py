@@ -219,7 +219,7 @@ async def test_resume_and_cancel_of_what_is_not_there_are_refused(duraton):
             assert refused.value.engine_code == "run-not-active"
 
 
-class Bug(Exception):
+class BugError(Exception):
     """What a decision raises in these tests."""
 
 
@@ -232,7 +232,7 @@ def raising_once(monkeypatch, matches, times=1):
         decide(self, tx, item)
         if len(raised) < times and matches(item.value):
             raised.append(item.value)
-            raise Bug("a bug in the engine")
+            raise BugError("a bug in the engine")
 
     monkeypatch.setattr(EngineMachine, "decide", broken)
     return raised
@@ -372,7 +372,12 @@ async def test_a_shape_that_is_one_too_many_fails_the_wait(duraton):
             runs = [await start(engine, data={"name": name}) for name in ("a", "b", "c", "a")]
             await engine.advance("1m")
             shown = [await engine.run(run) for run in runs]
-            assert [run.status for run in shown] == ["completed", "completed", "failed", "completed"]
+            assert [run.status for run in shown] == [
+                "completed",
+                "completed",
+                "failed",
+                "completed",
+            ]
             assert shown[2].error.code == "shapes-too-many"
             await engine.crash()
             run = await start(engine, data={"name": "d"})

@@ -15,6 +15,7 @@ from duraton_api.view.reads import PAGE_MAX, EventFilter, RunFilter
 from duraton_engine.settings import Settings
 from duraton_schemas.duration import Duration, to_ms
 from duraton_schemas.ids import run_slot
+from duraton_schemas.options import NAME_LENGTH_MAX
 from duraton_schemas.records import commands
 from duraton_schemas.records.common import Caller, Fact
 from duraton_schemas.records.public import Event
@@ -178,6 +179,8 @@ class Engine:
         subject: str | None,
         key: str | None,
     ) -> Event:
+        if not 0 < len(name) <= NAME_LENGTH_MAX:
+            raise ValueError(f"an event's name has 1 to {NAME_LENGTH_MAX} characters")
         caller = key or "test"
         return Event(
             id=self._host.core.new_id(),
