@@ -12,18 +12,17 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from duraton.testing import Engine
+from duraton.testing import engine as testing_engine
 from duraton.testing.engine import RefusedError
 from duraton_api.errors import AnswerUnknownError
 from duraton_api.verification import verify_cluster
 from duraton_api.view.view import View
-from duraton_engine.state import tables
 from duraton_schemas.codec import Codec
 from duraton_schemas.records import journal as facts
 from duraton_streams.errors import DoubtError
 from duraton_streams.logs.base import JOURNAL
 from duraton_streams.partition.settings import ProcessorSettings
 from duraton_streams.state.memory import MemoryStore
-from duraton_streams.state.overlay import State
 
 KILLS = (
     "prepare:decided",
@@ -102,15 +101,25 @@ class Stopping:
             self.passed("commit:after")
             self.passed("doubt:after")
 
+    def store(self, partition):
+        """The engine starts: its stores hold what the last one left."""
+        made = self.stores[partition] = Surviving(self.stores.get(partition))
+        return made
+
     def opened(self, core):
-        """A core is made: its stores are those that the last one left."""
         for processor in core.processors:
-            number = processor.partition
-            store = self.stores[number] = Surviving(self.stores.get(number))
-            processor.state = State(store, tables.TABLES)
-            processor._decider.state = processor.state
-            processor.settings = processor._intake._settings = ProcessorSettings(keep_facts=self.keep)
             processor.points = self.passed
+
+    @property
+    def options(self):
+        """What the engine is made with."""
+        return {
+            "faults": self.faults,
+            "opened": self.opened,
+            "make_store": self.store,
+            "processor": ProcessorSettings(keep_facts=self.keep),
+            "shadow": True,
+        }
 
 
 class Surviving(MemoryStore):
@@ -135,6 +144,8 @@ class Drive:
         self.engine = engine
         self.stopping = stopping
         self._sent = 0
+        # After a doubt it may not come; a repeat is known by its dedupe id.
+        testing_engine.ANSWER_TIMEOUT_S = 1.0
         host = engine.host
         self._turn, host.turn = host.turn, self._guarded
         self._task = self._crashing = None
@@ -181,18 +192,25 @@ class Drive:
     async def send(self, name, data, dedupe=None):
         self._sent += 1
         dedupe = dedupe or f"sent-{self._sent}"
-        await self._insist(lambda: self.engine.send(name, data, dedupe_id=dedupe))
+        await self.insist(lambda: self.engine.send(name, data, dedupe_id=dedupe))
 
     async def send_many(self, events):
         given = []
         for name, data in events:
             self._sent += 1
             given.append({"name": name, "data": data, "dedupeId": f"sent-{self._sent}"})
-        await self._insist(lambda: self.engine.send_many(given))
+        await self.insist(lambda: self.engine.send_many(given))
+
+    async def post(self, events):
+        await self.insist(lambda: self.engine.send_many(events))
+
+    async def act_on(self, name, act):
+        run = Labels(self.engine.core.log).runs[name]
+        await self.insist(lambda: self.engine.act(run, act))
 
     async def act(self, workflow, n, act):
         run = self.find(workflow, n)
-        await self._insist(lambda: self.engine.act(run, act))
+        await self.insist(lambda: self.engine.act(run, act))
 
     def find(self, workflow, n):
         for label, run in Labels(self.engine.core.log).runs.items():
@@ -200,11 +218,11 @@ class Drive:
                 return run
         raise KeyError((workflow, n))
 
-    async def _insist(self, ask):
+    async def insist(self, ask):
         while True:
             try:
                 await ask()
-            except (ConnectionError, AnswerUnknownError):
+            except (ConnectionError, AnswerUnknownError, TimeoutError):
                 await self._up()
             except RefusedError as error:
                 if error.engine_code not in ("run-not-active", "run-not-paused"):
@@ -246,7 +264,7 @@ class Labels:
                 created[fact.run] = fact.created
             elif isinstance(fact, facts.RunEnded) and fact.failure is not None:
                 created[fact.failure_run] = fact.failure
-        self._created, self._events = created, events
+        self.created, self._events = created, events
         self.names = {}
         for run in created:
             self._name(run)
@@ -256,7 +274,7 @@ class Labels:
     def _name(self, run):
         if run in self.names:
             return self.names[run]
-        made = self._created[run]
+        made = self.created[run]
         if made.failed_run is not None:
             name = f"{self._name(made.failed_run)}!failure"
         elif made.parent is not None:
@@ -265,15 +283,25 @@ class Labels:
         elif made.tick is not None:
             name = f"{made.workflow}@{made.tick}"
         else:
-            event = made.triggers[0].event or self._events[made.triggers[0].event_id]
-            name = f"{made.workflow}:{event.data}"
+            event = self.event_of(made)
+            if event.caller is not None and event.caller.kind == "run":
+                _, step, n = event.id.rsplit("/", 2)
+                name = f"{made.workflow} by {self._name(event.caller.id)}/{step}/{n}"
+            else:
+                name = f"{made.workflow}:{event.data}"
         self.names[run] = name
         return name
 
+    def event_of(self, made):
+        return made.triggers[0].event or self._events[made.triggers[0].event_id]
+
     def plain(self, text):
-        """A text without run ids."""
+        """A text without the ids of runs and events."""
         if text is None:
             return None
+        for event in self._events.values():
+            if event.id in text and not event.id.startswith("run_"):
+                text = text.replace(event.id, f"event {event.name}")
         for run, name in self.names.items():
             if run in text:
                 text = text.replace(run, json.dumps(name)[1:-1])
@@ -377,9 +405,7 @@ async def go(program, stop=None, *, partitions=1, keep=1, transport="connect"):
         *workflows,
         partitions=partitions,
         transport=transport,
-        faults=stopping.faults,
-        opened=stopping.opened,
-        shadow=True,
+        **stopping.options,
     ) as engine:
         drive = Drive(engine, stopping)
         stopping.armed = True

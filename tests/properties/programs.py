@@ -82,7 +82,7 @@ async def awaiting(ctx):
     got = await ctx.step.wait_for_event("paid", "paid", match={"n": n}, timeout="60s")
     none = await ctx.step.wait_for_event("never", "never", timeout="5s")
     await ctx.step.run("b", flaky(2, 0))
-    return [None if got is None else got["data"], none]
+    return [None if got is None else got.data, none]
 
 
 async def parent(ctx):
