@@ -92,11 +92,10 @@ async def test_a_state_that_is_behind_is_compared_where_it_stands():
         if isinstance(CODEC.decode(record.value), facts.Positions)
     ]
     for position in transactions:
-        report = verify(
-            log, 0, APPLIERS, TABLES, CODEC, stored=state_of(log, 0, upto=position)
-        )
+        report = verify(log, 0, APPLIERS, TABLES, CODEC, stored=state_of(log, 0, upto=position))
         assert report.ok, report.problems
         assert report.compared_at == position
+        assert report.facts_after == report.facts - position
         assert report.journal_end == log.bounds(JOURNAL, 0)[1]
 
 
@@ -187,9 +186,7 @@ async def test_a_journal_that_breaks_a_rule_is_found_out(change, code):
 
 async def test_a_lost_fact_is_a_gap():
     log = await recorded(1, events=1)
-    kept = copy_of(
-        log, lambda fact, raw: [] if isinstance(fact, facts.RunSuspended) else [raw]
-    )
+    kept = copy_of(log, lambda fact, raw: [] if isinstance(fact, facts.RunSuspended) else [raw])
     found = verify_cluster(kept)
     assert any("seq" in problem.message for problem in found.problems)
 

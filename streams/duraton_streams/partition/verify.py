@@ -75,6 +75,7 @@ class Report:
         kinds: How many facts of each type, by the type's name.
         epoch: The last owner's epoch, which is how many owners there were.
         compared_at: The journal position at which the stored state was compared, or None.
+        facts_after: How many facts came after that; 0 where the stored state had them all.
         rows: Rows of the rebuilt state where it was compared, otherwise at the end.
         problems: The first problems, in order.
         problem_count: How many there are.
@@ -87,6 +88,7 @@ class Report:
     kinds: dict[str, int] = field(default_factory=dict)
     epoch: int = 0
     compared_at: int | None = None
+    facts_after: int = 0
     rows: int = 0
     problems: list[Problem] = field(default_factory=list)
     problem_count: int = 0
@@ -171,11 +173,14 @@ def verify(
             # 3
             report.compared_at = target.journal
             _compare(report, scratch, walk.standing, stored, target)
+        compared = report.facts
         # 4
         walk.go(end, end, progress)
         walk.finish()
         if report.compared_at is None:
             report.rows = sum(1 for _ in scratch.dump())
+        else:
+            report.facts_after = report.facts - compared
     finally:
         scratch.drop()
         store.destroy()

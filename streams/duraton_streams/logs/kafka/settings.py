@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from duraton_streams.logs.kafka.seldom import Seldom
 from duraton_streams.logs.limits import TOPIC_MAX_BYTES
 
 LOGGER = logging.getLogger("duraton.kafka")
 """Where librdkafka's own messages go, instead of standard error."""
+LOGGER.addFilter(Seldom())
 
 Pairs = list[tuple[str, str | bytes | None]]
 """Headers as the client takes them."""
