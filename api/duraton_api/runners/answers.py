@@ -11,7 +11,7 @@ import msgspec
 from duraton_schemas.errors import BadRecordError
 from duraton_schemas.ids import run_slot
 from duraton_schemas.values import STEP_OUTPUT_BYTES_MAX
-from duraton_schemas.wire.frames import Complete, Fail, FrameError, Stale, Step, Suspend
+from duraton_schemas.wire.frames import Complete, Fail, FrameError, Step, Suspend
 
 NUMBER_MAX = 2**53
 """Counts and times beyond it cannot be told apart in JSON."""
@@ -25,7 +25,6 @@ KINDS = frozenset({"run", "sleep", "wait", "invoke", "send", "ai"})
 
 Answer = Step | Suspend | Complete | Fail
 
-_OF: dict[type[Answer], str] = {Suspend: "suspend", Complete: "complete", Fail: "fail"}
 _json = msgspec.json.Decoder(msgspec.Raw)
 
 
@@ -78,15 +77,6 @@ def _slot_of_run(run: str) -> int:
         return run_slot(run)
     except BadRecordError:
         return -1
-
-
-def stale_for(answer: Answer) -> Stale:
-    """What tells a runner that an answer does not count."""
-    if isinstance(answer, Step):
-        return Stale(
-            run=answer.run, token=answer.token, step=answer.step, n=answer.n, attempt=answer.attempt
-        )
-    return Stale(run=answer.run, token=answer.token, of=_OF[type(answer)])
 
 
 def _fault_of_step(step: Step) -> str | None:

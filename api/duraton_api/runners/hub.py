@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from duraton_api.runners import connection as closing
-from duraton_api.runners.answers import Answer, fault_of, settled, slot_of_run, stale_for
+from duraton_api.runners.answers import Answer, fault_of, settled, slot_of_run
 from duraton_api.runners.clock import Clock
 from duraton_api.runners.connection import CLEAN_CODES, Connection, close_reason
 from duraton_api.runners.errors import HelloRefusedError
@@ -20,6 +20,7 @@ from duraton_api.runners.settings import HubSettings
 from duraton_engine.calls import Answered, InvokeMissed, RunnerSettled
 from duraton_engine.effects import Reply, ToRunner
 from duraton_engine.room import Room
+from duraton_engine.wire import stale_answer
 from duraton_schemas.errors import BadRecordError
 from duraton_schemas.slots import partition_of
 from duraton_schemas.wire.frames import (
@@ -273,7 +274,7 @@ class Hub:
         slot = slot_of_run(answer.run)
         partition = partition_of(slot, self._partitions)
         if slot < 0 or not answer.token.startswith(f"{partition}."):
-            self._send(link, [stale_for(answer)])
+            self._send(link, [stale_answer(answer)])
             return
         fault = fault_of(answer)
         if fault is None:

@@ -1,27 +1,23 @@
 """What a runner answers: find its run, refuse what is stale, hand on what counts."""
 
+from duraton_engine.calls import Answered
 from duraton_engine.commands import call_step, complete_step
 from duraton_engine.commands.end_run import COMPLETED, FAILED, end_run
-from duraton_engine.commands.invocation import acknowledge
+from duraton_engine.commands.invocation import ENGINE_KINDS, acknowledge
 from duraton_engine.commands.lose_invoke import lose_invoke
 from duraton_engine.commands.start_run import release, start_or_queue
 from duraton_engine.context import EngineContext
-from duraton_engine.calls import Answered
 from duraton_engine.effects import ToRunner
+from duraton_engine.errors import STEPS_TOO_MANY
 from duraton_engine.retry import next_attempt_at
 from duraton_engine.state import objects, tables
 from duraton_engine.state.objects import RunState, step_key
+from duraton_engine.wire import error_info, spend_of, stale_answer
 from duraton_schemas.ids import run_slot
 from duraton_schemas.options import Retry
 from duraton_schemas.records import journal as facts
-from duraton_schemas.records.common import ErrorInfo, Spend
-from duraton_schemas.wire.frames import Complete, Fail, FrameError, FrameSpend, Stale, Step, Suspend
+from duraton_schemas.wire.frames import Complete, Fail, FrameError, Step, Suspend
 from duraton_streams.partition.machine import Transition
-
-ENGINE_KINDS = frozenset(("sleep", "wait", "invoke"))
-"""Steps that the engine brings to their end."""
-
-_OF = {Step: "step", Suspend: "suspend", Complete: "complete", Fail: "fail"}
 
 
 def answered(tx: Transition, engine: EngineContext, call: Answered) -> None:
@@ -45,10 +41,7 @@ def answered(tx: Transition, engine: EngineContext, call: Answered) -> None:
 
 def _stale(tx: Transition, slot: int, run: RunState | None, call: Answered) -> None:
     frame = call.frame
-    of = _OF[type(frame)]
-    stale = Stale(run=frame.run, token=frame.token, of=of, epoch=tx.epoch)
     if isinstance(frame, Step):
-        stale.step, stale.n, stale.attempt = frame.step, frame.n, frame.attempt
         known = run is not None and step_key(frame.step, frame.n) in run.steps
         did_work = frame.output is not None or frame.error is not None
         if did_work and not known:
@@ -62,26 +55,7 @@ def _stale(tx: Transition, slot: int, run: RunState | None, call: Answered) -> N
                 spend=spend_of(frame.spend),
             )
             tx.emit(slot, discarded)
-    tx.effect(ToRunner(call.boot, stale))
-
-
-def spend_of(spend: FrameSpend | None) -> Spend | None:
-    """A frame's usage as it is stored."""
-    if spend is None:
-        return None
-    return Spend(tokens=spend.tokens, cost=spend.cost, unknown=spend.unknown)
-
-
-def error_of(error: FrameError) -> ErrorInfo:
-    """A frame's error as it is stored."""
-    return ErrorInfo(
-        message=error.message,
-        name=error.name,
-        stack=error.stack,
-        code=error.code,
-        final=error.final,
-        note=error.note,
-    )
+    tx.effect(ToRunner(call.boot, stale_answer(frame, tx.epoch)))
 
 
 def _step(
@@ -94,7 +68,7 @@ def _step(
         error = FrameError(
             message=f"the run has {engine.settings.steps_max} steps, which is the most",
             name="StepsTooManyError",
-            code="steps-too-many",
+            code=STEPS_TOO_MANY,
             final=True,
         )
         complete_step.fail(tx, engine, slot, run, boot, frame, error)
@@ -108,9 +82,7 @@ def _step(
         complete_step.complete(tx, engine, slot, run, boot, frame)
 
 
-def _known(
-    tx: Transition, run: RunState, boot: str, frame: Step, old: objects.StepState
-) -> bool:
+def _known(tx: Transition, run: RunState, boot: str, frame: Step, old: objects.StepState) -> bool:
     """Answer what was sent before and is recorded; acks are idempotent (DESIGN 8)."""
     ack = {"step": frame.step, "n": frame.n, "attempt": frame.attempt}
     if old.status == objects.DONE:
@@ -153,10 +125,10 @@ def _fail(
     retry_at = next_attempt_at(policy, run.attempt, frame.error, tx.now)
     acknowledge(tx, run, boot, frame.token, of="fail", retry_at=retry_at)
     if retry_at is None:
-        end_run(tx, engine, slot, run, FAILED, error=error_of(frame.error), tell=False)
+        end_run(tx, engine, slot, run, FAILED, error=error_info(frame.error), tell=False)
         return
     release(tx, engine, run)
     failed = facts.RunAttemptFailed(
-        run=run.id, attempt=run.attempt, error=error_of(frame.error), retry_at=retry_at
+        run=run.id, attempt=run.attempt, error=error_info(frame.error), retry_at=retry_at
     )
     tx.emit(slot, failed)

@@ -9,11 +9,13 @@ from duraton_engine.errors import RUN_STATE_TOO_LARGE
 from duraton_engine.retry import next_attempt_at, read_policy
 from duraton_engine.state import objects, tables
 from duraton_engine.state.objects import RunState, StepState, step_key
+from duraton_engine.wire import error_info, spend_of
 from duraton_schemas.options import Retry
 from duraton_schemas.records import journal as facts
-from duraton_schemas.records.common import Caller, ErrorInfo, Place, Spend
+from duraton_schemas.records.common import Caller, Place
 from duraton_schemas.records.public import Event
-from duraton_schemas.wire.frames import FrameError, FrameSpend, Step, WakeItem
+from duraton_schemas.values import dump
+from duraton_schemas.wire.frames import FrameError, Step, WakeItem
 from duraton_streams.logs.base import JOURNAL
 from duraton_streams.partition.machine import Transition
 
@@ -38,7 +40,7 @@ def complete(
         seen=old.seen if old is not None else frame.seen,
         output=output,
         started_at=frame.started_at,
-        spend=_spend(frame.spend),
+        spend=spend_of(frame.spend),
     )
     tx.emit(slot, completed)
     _acknowledge(tx, slot, run, boot, frame, number=number)
@@ -71,12 +73,6 @@ def _acknowledge(
     )
 
 
-def _spend(spend: FrameSpend | None) -> Spend | None:
-    if spend is None:
-        return None
-    return Spend(tokens=spend.tokens, cost=spend.cost, unknown=spend.unknown)
-
-
 def _too_large(engine: EngineContext) -> FrameError:
     return FrameError(
         message=f"the run would hold more than {engine.settings.run_bytes_max} bytes",
@@ -106,14 +102,7 @@ def fail(
     """An attempt failed: its next one has its time, or the run fails."""
     policy = policy_of(engine, run, frame.retry)
     retry_at = next_attempt_at(policy, frame.attempt, error, tx.now)
-    info = ErrorInfo(
-        message=error.message,
-        name=error.name,
-        stack=error.stack,
-        code=error.code,
-        final=error.final,
-        note=error.note,
-    )
+    info = error_info(error)
     failed = facts.StepFailed(
         run=run.id,
         step=frame.step,
@@ -125,7 +114,7 @@ def fail(
         retry_at=retry_at,
         retry=frame.retry,
         started_at=frame.started_at,
-        spend=_spend(frame.spend),
+        spend=spend_of(frame.spend),
     )
     tx.emit(slot, failed)
     if retry_at is not None:
@@ -142,7 +131,7 @@ def send_event(
     """`ctx.step.send_event`: the event is a fact of this transaction (DESIGN 3)."""
     number = run.results + 1
     event_id = f"{run.id}/{frame.step}/{frame.n}"
-    output = f'{{"id":"{_escaped(event_id)}"}}'
+    output = dump({"id": event_id})
     completed = facts.StepCompleted(
         run=run.id,
         step=frame.step,
@@ -167,10 +156,6 @@ def send_event(
     )
     place = Place(topic=JOURNAL, partition=tx.partition, offset=tx.next_seq)
     record_event(tx, engine, slot, event, place, "", held=False, run=run.id)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def bring_result(
@@ -210,9 +195,7 @@ def bring_result(
     go_on(tx, engine, slot, run.id, WakeItem(step=step, n=n, number=number, output=output))
 
 
-def go_on(
-    tx: Transition, engine: EngineContext, slot: int, run_id: str, item: WakeItem
-) -> None:
+def go_on(tx: Transition, engine: EngineContext, slot: int, run_id: str, item: WakeItem) -> None:
     """Wake a live handler, or let a run that waits go on."""
     run = tx.state.get(tables.RUNS, (slot, run_id))
     assert run is not None, "the run goes on"

@@ -3,13 +3,11 @@
 from duraton_engine.effects import ToRunner
 from duraton_engine.state import objects, tables
 from duraton_engine.state.objects import RunInput, RunState, split_step_key
-from duraton_schemas.records.common import ErrorInfo, Spend
+from duraton_engine.wire import frame_error, frame_spend
 from duraton_schemas.wire.frames import (
     Ack,
     Cancel,
-    FrameError,
     FrameEvent,
-    FrameSpend,
     Invoke,
     Pause,
     StepMemo,
@@ -19,24 +17,8 @@ from duraton_schemas.wire.frames import (
 from duraton_streams.partition.machine import Transition
 from duraton_streams.state.table import StateReader
 
-
-def frame_error(error: ErrorInfo) -> FrameError:
-    """A stored error as a frame carries it."""
-    return FrameError(
-        message=error.message,
-        name=error.name,
-        stack=error.stack,
-        code=error.code,
-        final=error.final,
-        note=error.note,
-    )
-
-
-def frame_spend(spend: Spend | None) -> FrameSpend | None:
-    """A run's committed spend as a frame carries it."""
-    if spend is None:
-        return None
-    return FrameSpend(tokens=spend.tokens, cost=spend.cost, unknown=spend.unknown)
+ENGINE_KINDS = frozenset(("sleep", "wait", "invoke"))
+"""Kinds of steps that the engine brings to their end."""
 
 
 def invoke_frame(tx: Transition, slot: int, run: RunState, given: RunInput) -> Invoke:
@@ -144,9 +126,6 @@ def wake(tx: Transition, run: RunState, item: WakeItem) -> None:
     tx.effect(ToRunner(run.boot, frame))
 
 
-_ENGINE_KINDS = frozenset(("sleep", "wait", "invoke"))
-
-
 def wake_again(tx: Transition, slot: int, run: RunState) -> None:
     """Bring an adopted handler all that may have been on its way when the connection broke.
 
@@ -157,7 +136,7 @@ def wake_again(tx: Transition, slot: int, run: RunState) -> None:
         name, n = split_step_key(key)
         if step.status == objects.DUE:
             items.append(WakeItem(step=name, n=n, attempt=step.attempt))
-        elif step.status == objects.DONE and step.kind in _ENGINE_KINDS:
+        elif step.status == objects.DONE and step.kind in ENGINE_KINDS:
             output = tx.state.get(tables.OUTPUTS, (slot, run.id, step.number))
             assert output is not None, "a result has its output"
             items.append(WakeItem(step=name, n=n, number=step.number, output=output.text))
