@@ -17,6 +17,7 @@ from duraton_engine.commands import (
     record_event,
     register_app,
     wait_for_event,
+    wait_shapes,
 )
 from duraton_engine.commands.invocation import stop
 from duraton_engine.commands.start_run import release
@@ -74,10 +75,11 @@ _MESSAGES: Mapping[type, Callable[[Transition, EngineContext, int, Any], None]] 
     messages.WaitEnded: wait_for_event.wait_ended,
     messages.EventPassed: wait_for_event.event_passed,
     messages.WaitMatched: wait_for_event.wait_matched,
-    messages.ShapeAsked: register_app.shape_asked,
+    messages.ShapeAsked: wait_shapes.shape_asked,
+    messages.ShapeReported: wait_shapes.shape_reported,
     messages.ShapeReady: wait_for_event.shape_ready,
     messages.ShapeRefused: wait_for_event.shape_refused,
-    messages.RegistryReported: register_app.registry_reported,
+    messages.RegistryReported: wait_shapes.registry_reported,
 }
 
 _RUN_OF: Mapping[type, Callable[[Any], str]] = {

@@ -9,7 +9,8 @@ from duraton_schemas.options import AppOptions, WorkflowOptions
 from duraton_streams.state.table import StateReader
 
 APP, SHAPE = "app", "shape"
-ASKED, READY = "asked", "ready"
+ASKED, READY, RETIRING = '"asked"', '"ready"', '"retiring"'
+"""Bodies of a wait shape's entries: made known, known everywhere, about to be taken away."""
 
 
 class Registrations:
@@ -37,7 +38,7 @@ class Registrations:
             for key, row in rows:
                 name, _, path = str(key[1]).partition("\0")
                 self._shapes.setdefault(name, []).append(path)
-                if row.body is not None and msgspec.json.decode(row.body) == READY:
+                if row.body == READY:
                     self._ready.add((name, path))
             if len(rows) < 1_000:
                 break

@@ -18,6 +18,8 @@ class Settings:
         run_bytes_max: Everything one run holds (P58).
         steps_max: Steps of one run.
         shapes_max: Pairs of event name and path that runs may wait by.
+        shape_check_ms: After how long it is looked at whether anybody still waits by such
+            a pair; if not, it is retired until somebody does again.
         starts_max: Runs started from one queue in one transition.
     """
 
@@ -30,4 +32,5 @@ class Settings:
     run_bytes_max: int = 32 << 20
     steps_max: int = 10_000
     shapes_max: int = 10_000
+    shape_check_ms: int = 30 * 86_400_000
     starts_max: int = 64

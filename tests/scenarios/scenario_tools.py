@@ -1,6 +1,7 @@
 """What several scenarios need."""
 
 from duraton_schemas.slots import home_slot, partition_of
+from duraton_streams.logs.base import REGISTRY
 
 
 def began(engine, step, run=None):
@@ -23,3 +24,15 @@ async def shown(engine, *runs):
 def partition(engine, workflow, app="test"):
     """The partition of a workflow's home."""
     return partition_of(home_slot(app, workflow), engine.core.log.partitions)
+
+
+class Behind:
+    """Keeps a partition from reading the registry, as a slow fetch from a broker does."""
+
+    def __init__(self, engine, number):
+        self.tail = engine.core.processors[number]._intake._tails[REGISTRY]
+        self.take = self.tail.take
+        self.tail.take = lambda *_: []
+
+    def end(self):
+        self.tail.take = self.take

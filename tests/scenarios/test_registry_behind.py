@@ -2,23 +2,11 @@
 
 import json
 
-from scenario_tools import partition, shown, start
+from scenario_tools import Behind, partition, shown, start
 
 from duraton import App, define_workflow
 from duraton.testing import Engine
-from duraton_streams.logs.base import EVENTS, REGISTRY, NewRecord
-
-
-class Behind:
-    """Keeps a partition from reading the registry, as a slow fetch from a broker does."""
-
-    def __init__(self, engine, number):
-        self.tail = engine.core.processors[number]._intake._tails[REGISTRY]
-        self.take = self.tail.take
-        self.tail.take = lambda *_: []
-
-    def end(self):
-        self.tail.take = self.take
+from duraton_streams.logs.base import EVENTS, NewRecord
 
 
 async def test_an_event_offered_to_a_home_that_is_behind_is_not_lost():

@@ -24,6 +24,7 @@ IGNORED: Final[frozenset[type[Fact]]] = frozenset(
         j.PartitionReported,
         j.ShapeRequested,
         j.ShapeAnswered,
+        j.ShapeIdle,
         j.DedupeClaimed,
         j.DedupeExpired,
         j.WaitStood,

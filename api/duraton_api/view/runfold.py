@@ -270,7 +270,7 @@ def _wait_acknowledged(run: RunFold, fact: j.WaitAcknowledged) -> None:
         if fact.part == "placed":
             step.placed = True
         else:
-            step.ready = True
+            step.ready = fact.part == "ready"
         run.dirty_steps[step.seq] = step
 
 

@@ -22,6 +22,7 @@ APPLIERS: Mapping[type[Fact], Applier] = {
     facts.PartitionReported: registry.partition_reported,
     facts.ShapeRequested: registry.shape_requested,
     facts.ShapeAnswered: registry.shape_answered,
+    facts.ShapeIdle: registry.shape_idle,
     facts.EventHeld: events.event_held,
     facts.EventDropped: events.event_dropped,
     facts.EventRecorded: events.event_recorded,

@@ -1,6 +1,6 @@
 """Appliers of the registry: at the project slot, and at every partition."""
 
-from duraton_engine.registrations import SHAPE
+from duraton_engine.registrations import ASKED, SHAPE
 from duraton_engine.state import objects, tables
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records.common import Fact
@@ -19,15 +19,38 @@ def registry_changed(state: StateWriter, fact: facts.RegistryChanged) -> None:
     head = state.get(tables.REGISTRY_HEAD, (slot,)) or objects.RegistryHead()
     shapes = head.shapes
     if fact.kind == SHAPE:
-        old = state.get(tables.REGISTRY, key)
-        shapes += (fact.body is not None) - (old is not None)
+        shapes += _shape_changed(state, slot, fact)
     if fact.kind == SHAPE and fact.body is None:
         state.delete(tables.REGISTRY, key)
     else:
-        row = objects.RegistryRow(version=fact.version, body=fact.body)
+        row = objects.RegistryRow(version=fact.version, body=fact.body, due=fact.due)
         state.put(tables.REGISTRY, key, row)
     new = objects.RegistryHead(version=fact.version, gates=fact.gates, shapes=shapes)
     state.put(tables.REGISTRY_HEAD, (slot,), new)
+
+
+def _shape_changed(state: StateWriter, slot: int, fact: facts.RegistryChanged) -> int:
+    """Keep what stands beside a shape's entry; answers how many shapes more there are."""
+    key = fact.key
+    old = state.get(tables.REGISTRY, (slot, SHAPE, key))
+    if old is not None and old.due is not None:
+        state.clear_timer(old.due, (slot, "shape", key))
+    if fact.due is not None:
+        state.set_timer(fact.due, (slot, "shape", key))
+    if fact.body == ASKED:
+        state.put(tables.PENDING_SHAPES, (slot, key), objects.Reported(fact.version))
+    else:
+        state.delete(tables.PENDING_SHAPES, (slot, key))
+    while rows := state.scan(tables.IDLE_SHAPES, (slot, key), 1_000):
+        for idle, _ in rows:
+            state.delete(tables.IDLE_SHAPES, idle)
+    return (fact.body is not None) - (old is not None)
+
+
+def shape_idle(state: StateWriter, fact: facts.ShapeIdle) -> None:
+    """One more partition has nobody that waits by a retiring shape."""
+    key = (_slot(fact), fact.key, fact.reporter)
+    state.put(tables.IDLE_SHAPES, key, objects.Reported(fact.version))
 
 
 def registration_applied(state: StateWriter, fact: facts.RegistrationApplied) -> None:

@@ -142,13 +142,13 @@ def _copy(step: StepState) -> StepState:
 
 
 def wait_acknowledged(state: StateWriter, fact: facts.WaitAcknowledged) -> None:
-    """One of the two things that make a wait stand is known."""
+    """One of the two things that make a wait stand is known, or its shape was retired."""
     run = state.edit(tables.RUNS, (_slot(fact), fact.run))
     step = _copy(run.steps[step_key(fact.step, fact.n)])
     if fact.part == "placed":
         step.placed = True
     else:
-        step.ready = True
+        step.ready = fact.part == "ready"
     _set(run, fact.step, fact.n, step)
 
 

@@ -46,13 +46,13 @@ def call(
         retry=frame.retry,
     )
     tx.emit(slot, called)
-    acknowledge(
-        tx, run, boot, frame.token, step=frame.step, n=frame.n, attempt=frame.attempt
-    )
+    acknowledge(tx, run, boot, frame.token, step=frame.step, n=frame.n, attempt=frame.attempt)
     if frame.kind == "wait":
         _place_wait(tx, engine, slot, run, frame)
     elif frame.kind == "invoke":
-        ask_child(tx, slot, run, frame.step, frame.n, frame.attempt, app, frame.workflow, frame.data)
+        ask_child(
+            tx, slot, run, frame.step, frame.n, frame.attempt, app, frame.workflow, frame.data
+        )
 
 
 def _registered(engine: EngineContext, app: str, workflow: str | None) -> bool:
@@ -79,7 +79,12 @@ def _place_wait(
         ready = facts.WaitAcknowledged(run=run.id, step=frame.step, n=frame.n, part="ready")
         tx.emit(slot, ready)
         return
-    shape = messages.ShapeAsked(name=name, path=path, run=run.id, step=frame.step, n=frame.n)
+    ask_shape(tx, slot, run.id, frame.step, frame.n, name, path)
+
+
+def ask_shape(tx: Transition, slot: int, run: str, step: str, n: int, name: str, path: str) -> None:
+    """Ask the project slot to make a wait's shape known everywhere."""
+    shape = messages.ShapeAsked(name=name, path=path, run=run, step=step, n=n)
     tx.send(PROJECT_SLOT, shape, source=slot, reply_to=slot)
 
 
@@ -109,5 +114,3 @@ def ask_child(
         caller=Caller(kind="run", id=run.id, root=given.caller.root),
     )
     tx.send(home_slot(app, workflow), asked, source=slot, reply_to=slot)
-
-

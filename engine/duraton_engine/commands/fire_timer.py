@@ -5,6 +5,7 @@ from duraton_engine.commands.end_run import leave_wait
 from duraton_engine.commands.fire_cron import fire_cron
 from duraton_engine.commands.invoke_child import ask_again
 from duraton_engine.commands.start_run import start_or_queue
+from duraton_engine.commands.wait_shapes import check_shape
 from duraton_engine.context import EngineContext
 from duraton_engine.state import objects, tables
 from duraton_engine.state.objects import step_key
@@ -25,6 +26,8 @@ def fire_timer(tx: Transition, engine: EngineContext, target: Key) -> None:
         start_or_queue(tx, engine, slot, run, "retry" if not run.losses else "invoke")
     elif kind == "cron":
         fire_cron(tx, engine, slot, str(target[2]), str(target[3]))
+    elif kind == "shape":
+        check_shape(tx, engine, str(target[2]))
     elif kind == "dedupe":
         tx.emit(slot, facts.DedupeExpired(dedupe_ids=[str(target[2])]))
     else:

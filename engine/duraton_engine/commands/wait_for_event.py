@@ -2,6 +2,7 @@
 
 import msgspec
 
+from duraton_engine.commands.call_step import ask_shape
 from duraton_engine.commands.complete_step import bring_result
 from duraton_engine.commands.end_run import FAILED, end_run
 from duraton_engine.context import EngineContext
@@ -40,7 +41,8 @@ def wait_asked(
         value=message.value,
     )
     tx.emit(slot, stood)
-    placed = messages.WaitPlaced(run=message.run, step=message.step, n=message.n)
+    known = engine.registrations.ready(message.name, message.path)
+    placed = messages.WaitPlaced(run=message.run, step=message.step, n=message.n, known=known)
     tx.send(run_slot(message.run), placed, source=slot)
 
 
@@ -96,6 +98,15 @@ def wait_placed(
     tx: Transition, engine: EngineContext, slot: int, message: messages.WaitPlaced
 ) -> None:
     """At the run: the wait stands at its place."""
+    found = _pending(tx, slot, message.run, message.step, message.n)
+    if found is None:
+        return
+    run, step = found
+    if not message.known and step.ready:
+        # The shape was retired since this partition looked, so it is asked for anew.
+        again = facts.WaitAcknowledged(run=run.id, step=message.step, n=message.n, part="unready")
+        tx.emit(slot, again)
+        ask_shape(tx, slot, run.id, message.step, message.n, step.event or "", step.path)
     _acknowledge(tx, slot, message.run, message.step, message.n, "placed")
 
 

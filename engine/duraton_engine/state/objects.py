@@ -163,10 +163,17 @@ class Live(msgspec.Struct, array_like=True):
 
 
 class RegistryRow(msgspec.Struct):
-    """One registry entry: at the project slot as it was made, elsewhere as it was applied."""
+    """One registry entry: at the project slot as it was made, elsewhere as it was applied.
+
+    Attributes:
+        version: The version that it was made at.
+        body: The entry as JSON text.
+        due: At the project slot, when a wait shape is looked at again, or None.
+    """
 
     version: int
     body: str | None
+    due: int | None = None
 
 
 class RegistryHead(msgspec.Struct):

@@ -25,6 +25,10 @@ REPORTED = Table("reported", 23, objects.Reported)
 """(slot, partition)"""
 SHAPE_WAITERS = Table("shape_waiters", 24, objects.ShapeWaiter)
 """(slot, name, path, run, step, n)"""
+PENDING_SHAPES = Table("pending_shapes", 25, objects.Reported)
+"""(slot, shape): shapes that not every partition knows yet"""
+IDLE_SHAPES = Table("idle_shapes", 26, objects.Reported)
+"""(slot, shape, partition): who has said that nobody waits by a retiring shape"""
 HELD = Table("held", 30, objects.HeldEvent)
 """(slot, topic, partition, offset)"""
 HELD_POSTS = Table("held_posts", 31, objects.Count)
@@ -48,6 +52,8 @@ TABLES = (
     REGISTRY_HEAD,
     REPORTED,
     SHAPE_WAITERS,
+    PENDING_SHAPES,
+    IDLE_SHAPES,
     HELD,
     HELD_POSTS,
     CLAIMS,

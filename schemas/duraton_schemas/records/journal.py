@@ -73,13 +73,23 @@ class CommandParked(Fact, kw_only=True):
 
 
 class RegistryChanged(Fact, kw_only=True):
-    """The project slot gave the registry a new version; it also stands on `duraton.registry`."""
+    """The project slot gave the registry a new version; it also stands on `duraton.registry`.
+
+    Attributes:
+        version: The registry's new version.
+        kind: As in `RegistryEntry`.
+        key: As in `RegistryEntry`.
+        body: As in `RegistryEntry`.
+        gates: As in `RegistryEntry`.
+        due: For a wait shape, when it is looked at whether anybody waits by it; or None.
+    """
 
     version: int
     kind: str
     key: str
     body: str | None
     gates: int = 0
+    due: int | None = None
 
 
 class RegistrationApplied(Fact, kw_only=True):
@@ -114,6 +124,20 @@ class ShapeAnswered(Fact, kw_only=True):
 
     name: str
     path: str
+
+
+class ShapeIdle(Fact, kw_only=True):
+    """The project slot knows that nobody waits by a retiring shape in a partition's slots.
+
+    Attributes:
+        key: The shape's key in the registry.
+        reporter: The partition.
+        version: The registry version of the retiring.
+    """
+
+    key: str
+    reporter: int
+    version: int
 
 
 class Home(Record, kw_only=True):
@@ -369,7 +393,14 @@ class StepDiscarded(Fact, kw_only=True):
 
 
 class WaitAcknowledged(Fact, kw_only=True):
-    """Part of a wait is in place: at its slot (`placed`) or in the registry (`ready`)."""
+    """Part of a wait is in place: at its slot (`placed`) or in the registry (`ready`).
+
+    Attributes:
+        run: The run's id.
+        step: The step's id.
+        n: Which use of that id.
+        part: `placed`, `ready`, or `unready` where the shape was retired meanwhile.
+    """
 
     run: str
     step: str

@@ -136,11 +136,20 @@ class WaitAsked(Message, kw_only=True):
 
 
 class WaitPlaced(Message, kw_only=True):
-    """The wait stands at its place; to the run's slot."""
+    """The wait stands at its place; to the run's slot.
+
+    Attributes:
+        run: The run's id.
+        step: The step's id.
+        n: Which use of that id.
+        known: Whether the shape is ready as the place's partition knows it; if not, it
+            may have been retired since the run's partition looked.
+    """
 
     run: str
     step: str
     n: int
+    known: bool = True
 
 
 class WaitEnded(Message, kw_only=True):
@@ -199,6 +208,22 @@ class ShapeRefused(Message, kw_only=True):
     step: str
     n: int
     error: ErrorInfo
+
+
+class ShapeReported(Message, kw_only=True):
+    """Whether anybody waits by a retiring shape in a partition's slots; to the project slot.
+
+    Attributes:
+        key: The shape's key in the registry.
+        reporter: The partition.
+        version: The registry version of the retiring.
+        waits: Whether anybody does.
+    """
+
+    key: str
+    reporter: int
+    version: int
+    waits: bool
 
 
 class RegistryReported(Message, kw_only=True):
