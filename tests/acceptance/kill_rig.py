@@ -79,14 +79,14 @@ class Rig:
             "KILL_LEDGER": str(self.ledger),
         }
 
-    def start(self, what: str) -> None:
-        """Start the engine or the worker; what it says goes to a file beside the ledger."""
+    def start(self, what: str, target: Path = LOAD) -> None:
+        """Start the engine, or a worker of a target; what it says goes to a file beside the ledger."""
         if what == "engine":
             arguments = ["serve", *self.log_options, "--port", str(self.port), "--quiet"]
             if self.partitions is not None:
                 arguments += ["--partitions", str(self.partitions)]
         else:
-            arguments = ["worker", str(LOAD), "--url", self.url]
+            arguments = ["worker", str(target), "--url", self.url]
             arguments += ["--name", self.name] if self.name else []
         with (self.home / f"{what}.log").open("ab") as out:
             self.children[what] = subprocess.Popen(
@@ -293,7 +293,7 @@ class Load:
         """Until the worker is told of a further result, or nothing is left to tell."""
         before = self.tail.acknowledged
         since = time.monotonic()
-        while self.tail.acknowledged == before and len(self.tail.ended) < self.sender.sent:
+        while self.tail.acknowledged == before and len(self.tail.ended) < self.sender.begun:
             self.look()
             self.rig.check_alive()
             if time.monotonic() - since > STALLED_S:
