@@ -23,6 +23,7 @@ from duraton.errors import ConnectionRefusedByEngineError
 from duraton.runtime.messages import messages_of
 from duraton.runtime.runner import CAPACITY_DEFAULT, Runner
 from duraton_schemas.errors import BadRecordError
+from duraton_schemas.wire.closing import CLOSE_UNREADABLE, COME_BACK_CODES
 from duraton_schemas.wire.frames import (
     MESSAGE_BYTES_MAX,
     EngineFrame,
@@ -35,11 +36,6 @@ from duraton_schemas.wire.frames import (
 
 _log = logging.getLogger("duraton")
 
-CLOSE_UNREADABLE = 4400
-"""We were sent a message that is none of the protocol's."""
-COME_BACK_CODES = frozenset({4408, 4410, 4429})
-"""Close codes of the engine's own (4000 to 4999) after which a runner comes back:
-it was silent, it was replaced by itself, it was slow. The others refuse it."""
 REFUSING_STATUS = range(400, 500)
 _HEARTBEAT: list[Frame] = [Ping()]
 _PING = encode(_HEARTBEAT)

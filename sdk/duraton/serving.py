@@ -19,9 +19,10 @@ from duraton.errors import RegistrationRefusedError
 from duraton.registration import register_app
 from duraton.runtime.host import Observer, wall_clock_ms
 from duraton.runtime.served import Served
-from duraton.signing import SIGNATURE_HEADER, verify
+from duraton.signing import verify
 from duraton_schemas.errors import BadRecordError
 from duraton_schemas.options import write_app
+from duraton_schemas.wire import serve as wire
 from duraton_schemas.wire.frames import (
     MESSAGE_BYTES_MAX,
     PROTOCOL_VERSION,
@@ -38,9 +39,11 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-SIGN_OF_LIFE = b"\xc0"
-"""A msgpack nil, sent before an answer that takes long; no answer begins with it."""
-_VERSION_HEADER = b"duraton-version"
+# As ASGI has header names.
+_VERSION = wire.VERSION_HEADER.lower().encode()
+_SIGNATURE = wire.SIGNATURE_HEADER.lower().encode()
+_DRAINING = wire.DRAINING_HEADER.lower().encode()
+_CONTENT_TYPE = wire.CONTENT_TYPE.encode()
 
 
 @dataclass(frozen=True)
@@ -211,7 +214,7 @@ class ServedApp:
         4. Bring the run to its next commit point, giving signs of life.
         """
         if self.draining:  # 1
-            headers = [(b"duraton-draining", b"1"), (b"retry-after", b"1")]
+            headers = [(_DRAINING, b"1"), (b"retry-after", b"1")]
             await _problem(send, 503, "draining", "this runner takes nothing new", headers)
             return
         body = await _body(receive)  # 2
@@ -220,12 +223,12 @@ class ServedApp:
             return
         headers_in = dict(scope["headers"])
         if self._key is not None:  # 3
-            header = headers_in.get(SIGNATURE_HEADER, b"").decode("latin-1")
+            header = headers_in.get(_SIGNATURE, b"").decode("latin-1")
             fault = verify(self._key, body, header, time.time())
             if fault is not None:
                 await _problem(send, 401, "signature-refused", fault)
                 return
-        version = headers_in.get(_VERSION_HEADER, str(PROTOCOL_VERSION).encode())
+        version = headers_in.get(_VERSION, str(PROTOCOL_VERSION).encode())
         if version != str(PROTOCOL_VERSION).encode():
             await _problem(
                 send, 400, "protocol-version", f"this runner speaks version {PROTOCOL_VERSION}"
@@ -259,14 +262,16 @@ class ServedApp:
                     return
                 if not began:
                     began = True
-                    await send(_start(200, b"application/msgpack"))
-                await send({"type": "http.response.body", "body": SIGN_OF_LIFE, "more_body": True})
+                    await send(_start(200, _CONTENT_TYPE))
+                await send(
+                    {"type": "http.response.body", "body": wire.SIGN_OF_LIFE, "more_body": True}
+                )
             frames: list[Frame] = list(work.result())
             if not frames and not began:
                 await _problem(send, 409, "superseded", "a newer request took this one's place")
                 return
             if not began:
-                await send(_start(200, b"application/msgpack"))
+                await send(_start(200, _CONTENT_TYPE))
             await send({"type": "http.response.body", "body": encode(frames) if frames else b""})
         finally:
             gone.cancel()

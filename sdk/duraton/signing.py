@@ -1,21 +1,14 @@
-"""The signature on what the engine POSTs to a served app.
+"""Whether the signature on what was POSTed to a served app holds.
 
-`Duraton-Signature: t=<seconds>,v1=<hex>` where the hex is HMAC-SHA256 of
-`<seconds>.<body>` under the key that engine and runner share. Several `v1` may be
-given while a key is replaced.
+Several `v1` may be given while a key is replaced.
 """
 
-import hashlib
 import hmac
 
-SIGNATURE_HEADER = b"duraton-signature"
+from duraton_schemas.wire.serve import digest
+
 TOLERANCE_S = 300
 """How far the signature's time may be from ours; later, a copied request is refused."""
-
-
-def sign(key: str, body: bytes, at_s: int) -> str:
-    """The header's value for a body signed at a time (seconds since 1970 UTC)."""
-    return f"t={at_s},v1={_digest(key, body, str(at_s))}"
 
 
 def verify(key: str, body: bytes, header: str, now_s: float) -> str | None:
@@ -35,12 +28,8 @@ def verify(key: str, body: bytes, header: str, now_s: float) -> str | None:
         return "the signature states no time"
     if abs(now_s - int(times[0])) > TOLERANCE_S:
         return f"the signature's time is more than {TOLERANCE_S} s from this machine's"
-    expected = _digest(key, body, times[0]).encode()
+    expected = digest(key, body, times[0]).encode()
     given = [value.encode() for name, _, value in parts if name == "v1"]
     if not any(hmac.compare_digest(expected, each) for each in given):
         return "the signature is of another key or another body"
     return None
-
-
-def _digest(key: str, body: bytes, at: str) -> str:
-    return hmac.new(key.encode(), at.encode() + b"." + body, hashlib.sha256).hexdigest()

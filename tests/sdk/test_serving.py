@@ -13,7 +13,6 @@ from duraton import App, Client, SendError, define_workflow, serve
 from duraton.errors import RegistrationRefusedError
 from duraton.runtime import served as served_module
 from duraton.serving import ServeOptions
-from duraton.signing import sign
 from duraton_schemas.wire.frames import (
     Complete,
     Fail,
@@ -26,6 +25,7 @@ from duraton_schemas.wire.frames import (
     decode_from_runner,
     encode,
 )
+from duraton_schemas.wire.serve import sign
 
 RUN = "run_000123456789abcdefghjkm1"
 

@@ -1,32 +1,7 @@
-"""One connection to a runner process, whatever carries it, and why it is closed."""
+"""One connection to a runner process, whatever carries it."""
 
 import json
 from abc import ABC, abstractmethod
-from typing import Final
-
-CLOSE_GOING = 1012
-"""The engine stops or restarts: come back."""
-CLOSE_LATER = 1013
-"""The engine cannot take the runner now: come back later."""
-CLOSE_DEFECT = 1011
-"""Something the engine did not expect; its log has it."""
-CLOSE_UNREADABLE = 4400
-"""A message that is none of the protocol's."""
-CLOSE_SILENT = 4408
-"""No frame for the silence."""
-CLOSE_NAME_TAKEN = 4409
-"""Another live process has the name."""
-CLOSE_REPLACED = 4410
-"""The same process has made a newer connection."""
-CLOSE_REFUSED = 4422
-"""The registration or the hello states what cannot work."""
-CLOSE_VERSION = 4426
-"""The protocol's version is not this engine's."""
-CLOSE_SLOW = 4429
-"""The runner does not take what it is sent."""
-
-CLEAN_CODES: Final = (1000, 1001)
-"""Codes with which a runner closes when it means to."""
 
 REASON_BYTES_MAX = 123
 """A close frame has room for this many bytes of reason (RFC 6455, 5.5)."""
@@ -44,7 +19,7 @@ class Connection(ABC):
         """Send what is queued, as far as the runner takes it, and close.
 
         Args:
-            code: One of the codes above.
+            code: One of `duraton_schemas.wire.closing`.
             reason: JSON with `code` and `message`, as `close_reason` makes it.
         """
 

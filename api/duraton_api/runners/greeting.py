@@ -4,12 +4,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from duraton_api.runners import connection as closing
 from duraton_api.runners.errors import HelloRefusedError
 from duraton_api.runners.settings import HubSettings
 from duraton_engine.effects import Reply
 from duraton_schemas.errors import OptionsError
 from duraton_schemas.options import AppOptions, read_app
+from duraton_schemas.wire import closing
 from duraton_schemas.wire.frames import PROTOCOL_VERSION, Hello
 from duraton_streams.errors import StreamError
 

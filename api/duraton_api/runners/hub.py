@@ -8,10 +8,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from duraton_api.runners import connection as closing
 from duraton_api.runners.answers import Answer, fault_of, settled, slot_of_run
 from duraton_api.runners.clock import Clock
-from duraton_api.runners.connection import CLEAN_CODES, Connection, close_reason
+from duraton_api.runners.connection import Connection, close_reason
 from duraton_api.runners.errors import HelloRefusedError
 from duraton_api.runners.greeting import Greeting
 from duraton_api.runners.links import Link, Runner, Stage
@@ -23,6 +22,7 @@ from duraton_engine.room import Room
 from duraton_engine.wire import stale_answer
 from duraton_schemas.errors import BadRecordError
 from duraton_schemas.slots import partition_of
+from duraton_schemas.wire import closing
 from duraton_schemas.wire.frames import (
     FRAMES_MAX,
     MESSAGE_BYTES_MAX,
@@ -136,7 +136,7 @@ class Hub:
         """
         link = self._links.get(connection)
         if link is not None:
-            self._gone(link, clean=code in CLEAN_CODES)
+            self._gone(link, clean=code in closing.CLEAN_CODES)
 
     def taken(self, connection: Connection) -> None:
         """The transport took bytes that were queued; a slow runner may be quick again."""

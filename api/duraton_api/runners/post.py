@@ -1,7 +1,5 @@
 """One signed POST to a served runner, and what its outcome means."""
 
-import hashlib
-import hmac
 from collections.abc import Callable
 
 import httpx
@@ -10,30 +8,17 @@ from duraton_api.runners.errors import MissedError
 from duraton_api.runners.http import HttpAnswer, HttpTransport
 from duraton_api.runners.settings import ServeSettings
 from duraton_schemas.wire.frames import PROTOCOL_VERSION
-
-SIGNATURE_HEADER = "Duraton-Signature"
-DRAINING_HEADER = "Duraton-Draining"
-VERSION_HEADER = "Duraton-Version"
-CONTENT_TYPE = "application/msgpack"
-
-SIGN_OF_LIFE = b"\xc0"
-"""What a runner sends, once every few seconds, before an answer that takes long: a
-msgpack nil, which no answer begins with."""
+from duraton_schemas.wire.serve import (
+    CONTENT_TYPE,
+    DRAINING_HEADER,
+    SIGN_OF_LIFE,
+    SIGNATURE_HEADER,
+    VERSION_HEADER,
+    sign,
+)
 
 SAID_LENGTH_MAX = 200
 """Letters of a refusal's body that are shown."""
-
-
-def sign(key: str, body: bytes, at_s: int) -> str:
-    """The signature header's value.
-
-    Args:
-        key: The key that engine and runner share.
-        body: The request's bytes.
-        at_s: The time, seconds since 1970 UTC; runners refuse what is old.
-    """
-    digest = hmac.new(key.encode(), f"{at_s}.".encode() + body, hashlib.sha256).hexdigest()
-    return f"t={at_s},v1={digest}"
 
 
 class Poster:

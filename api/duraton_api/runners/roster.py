@@ -3,13 +3,13 @@
 import logging
 from collections.abc import Callable, Sequence
 
-from duraton_api.runners import connection as closing
 from duraton_api.runners.clock import Clock
 from duraton_api.runners.errors import HelloRefusedError
 from duraton_api.runners.links import Link, Runner
 from duraton_api.runners.settings import HubSettings
 from duraton_engine.calls import Call, RunnerLost
 from duraton_engine.room import Room
+from duraton_schemas.wire import closing
 from duraton_schemas.wire.frames import Hello
 
 _log = logging.getLogger("duraton.runners")

@@ -11,8 +11,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from duraton_api.runners.connection import CLOSE_UNREADABLE, Connection, close_reason
+from duraton_api.runners.connection import Connection, close_reason
 from duraton_api.runners.hub import Hub
+from duraton_schemas.wire.closing import CLOSE_UNREADABLE
 
 _log = logging.getLogger("duraton.runners")
 

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Callable
 
 from duraton.runtime.runner import Runner
-from duraton_api.runners.connection import CLOSE_GOING, CLOSE_LATER, Connection
+from duraton_api.runners.connection import Connection
 from duraton_api.runners.hub import Hub
+from duraton_schemas.wire.closing import CLOSE_GOING, CLOSE_LATER
 from duraton_schemas.wire.frames import Frame, decode_from_engine, encode
 
 
