@@ -14,7 +14,7 @@ CALM_TURNS = 3
 One would do; the others are for callbacks that arrive from outside the loop."""
 CALM_TURNS_BLIND = 80
 """As above on loops that do not show whether anything is ready to run (uvloop)."""
-RESTLESS_TURNS_MAX = 20_000
+RESTLESS_TURNS_MAX = 5_000
 """Turns in which only user code ran, for example a loop around `asyncio.sleep(0)`, after
 which it is not waited for any longer."""
 THREAD_POLL_S = 0.0005
