@@ -192,7 +192,8 @@ class Expected:
     parent: tuple | None = None
     children: list = field(default_factory=list)
     blocked: list = field(default_factory=list)
-    executing: dict = field(default_factory=dict)
+    executing: list = field(default_factory=list)
+    lost: list = field(default_factory=list)
     waits: list = field(default_factory=list)
 
 
@@ -304,16 +305,13 @@ class Model:
     def runner_dies(self):
         """Whatever it executes is lost; another one is there when the engine is."""
         for run in self.runs.values():
-            for key in list(run.executing):
-                run.executing[key] = None
+            run.lost, run.executing = [*run.lost, *run.executing], []
 
     def _execute_again(self):
         for run in list(self.runs.values()):
-            for key, alive in list(run.executing.items()):
-                if alive is None:
-                    op, attempt, then = key[1]
-                    del run.executing[key]
-                    self._go_on(run, lambda r=run, o=op, a=attempt, t=then: self._try(r, o, a, t))
+            lost, run.lost = run.lost, []
+            for execution in lost:
+                self._go_on(run, lambda r=run, e=execution: self._try(r, *e))
 
     def _tell(self):
         late, self._late = self._late, []
@@ -399,16 +397,16 @@ class Model:
     def _try(self, run, op, attempt, then):
         shown = f"onFailure/{op.id}" if run.kind == "onFailure" else op.id
         self.executions[self._shown(run), shown, attempt, self.now / 1000] += 1
-        key = (op.id, (op, attempt, then))
-        run.executing[key] = True
+        execution = [op, attempt, then]
+        run.executing.append(execution)
 
         def ended():
-            if run.executing.get(key) is None:
+            if not any(each is execution for each in run.executing):
                 return  # it died with its process
             if not (self._up and self._connected):
                 self._late.append(ended)  # given again once there is somebody
                 return
-            del run.executing[key]
+            run.executing = [each for each in run.executing if each is not execution]
             self._answered(run, op, attempt, then)
 
         if op.takes:

@@ -8,6 +8,7 @@ from duraton_engine.effects import Reply
 from duraton_engine.errors import RUN_NOT_ACTIVE, RUN_NOT_PAUSED
 from duraton_engine.state import objects, tables
 from duraton_engine.state.objects import RunState
+from duraton_schemas.errors import BadRecordError
 from duraton_schemas.ids import run_slot
 from duraton_schemas.records import commands
 from duraton_schemas.records import journal as facts
@@ -16,7 +17,10 @@ from duraton_streams.partition.machine import Transition
 
 
 def _find(tx: Transition, command: commands.Command, run_id: str) -> RunState | None:
-    run = tx.state.get(tables.RUNS, (run_slot(run_id), run_id))
+    try:
+        run = tx.state.get(tables.RUNS, (run_slot(run_id), run_id))
+    except BadRecordError:  # it is no run's id
+        run = None
     if run is None:
         message = f"there is no run {run_id} that has not ended"
         tx.effect(Reply(command.id, ok=False, code=RUN_NOT_ACTIVE, message=message))

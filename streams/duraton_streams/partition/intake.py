@@ -201,7 +201,7 @@ class Intake:
             submitted = queue[0]
             record = submitted.record
             written = LogRecord(topic, self._partition, offset, *record[2:])
-            if record.headers and self._machine.wants_registry(written) > decider.registry:
+            if record.headers and self._waits(self._machine.wants_registry(written), decider):
                 return
             queue.popleft()
             batch.taken.append((submitted.taken, offset))
@@ -226,7 +226,7 @@ class Intake:
             # The owner's own inputs come by the tail again; they are behind the position.
             if record.offset >= self._next[topic]:
                 wanted = self._machine.wants_registry(record) if topic in _GATED else 0
-                if wanted > decider.registry:
+                if self._waits(wanted, decider):
                     return
                 if not self._take_record(batch, decider, record):
                     return
@@ -234,6 +234,16 @@ class Intake:
                 self._moved.add(topic)
             held.popleft()
             limit -= 1
+
+    def _waits(self, wanted: int, decider: Decider) -> bool:
+        """Whether a version of the registry is to be applied first.
+
+        A stamp beyond all that was registered holds nothing up: people write headers too.
+        """
+        if wanted <= decider.registry:
+            return False
+        end = self._log.bounds(REGISTRY, 0)[1]
+        return bool(self._held[REGISTRY]) or self._tails[REGISTRY].position < end
 
     def _gap(self, batch: Batch, decider: Decider, error: OffsetGoneError) -> None:
         if error.topic == MESSAGES:

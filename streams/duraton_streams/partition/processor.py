@@ -94,6 +94,7 @@ class PartitionProcessor:
         self._standing = Standing(cluster=log.cluster, partition=partition)
         self._open: deque[Batch] = deque()
         self._withheld: deque[tuple[Batch, Committed]] = deque()
+        self._proved = True
         self._unkept = 0
         self._time = 0
 
@@ -178,6 +179,7 @@ class PartitionProcessor:
         elif self._unkept:
             self._keep_now()
         self._withheld.clear()
+        self._proved = True
         self._unkept = 0
         self._intake.leave()
         self._writer.close()
@@ -322,9 +324,14 @@ class PartitionProcessor:
         # 5
         self._withheld.append((batch, facts))
         if took_ms > self.settings.alive_after_ms:
+            self._proved = False
+        elif batch.records:
+            self._proved = True
+        if not self._proved:
             if self._open:
                 return
             self._commit_alone(OwnerAlive())
+            self._proved = True
         while self._withheld:
             self._hand_on(*self._withheld.popleft())
 
