@@ -402,3 +402,26 @@ async def test_cancel_in_each_state(cluster):
         assert {run.status for run in await engine.runs()} == {"cancelled"}
         assert began(engine, "after") == []
         assert len(engine.executions) == 2
+
+
+async def test_pause_and_resume(cluster):
+    async def handle(ctx):
+        await ctx.step.run("work", engine.clock.sleep, 10)
+        await ctx.step.sleep("nap", "10s")
+        return await ctx.step.run("after", lambda: "done")
+
+    async with cluster(define_workflow("w", handle)) as engine:
+        executing, asleep = await start(engine), await start(engine)
+        await engine.advance("5s")
+        assert (await engine.act(executing, "pause")).status == "paused"
+        await engine.advance("10s")
+        assert (await engine.act(asleep, "pause")).status == "paused"
+        await engine.crash(down="1m", runner=True)
+        assert began(engine, "after") == []
+        for run in (executing, asleep):
+            await engine.act(run, "resume")
+        await engine.settle()
+        assert began(engine, "after") == [75]
+        await engine.advance("10s")
+        assert await shown(engine, executing, asleep) == [("completed", "done")] * 2
+        assert (began(engine, "work"), began(engine, "after")) == ([0, 0], [75, 85])
