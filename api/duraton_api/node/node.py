@@ -23,6 +23,7 @@ from duraton_api.http.metrics import Metrics
 from duraton_api.node.backend import NodeBackend
 from duraton_api.node.core import Core
 from duraton_api.node.driver import Driver
+from duraton_api.node.reference import ReferenceTime
 from duraton_api.node.settings import KAFKA_PARTITIONS, KAFKA_REPLICATION, NodeSettings
 from duraton_api.runners.clock import LoopClock
 from duraton_api.runners.serve import ServeCaller
@@ -35,7 +36,7 @@ from duraton_streams.errors import LogError, StoreMismatchError, TopicsMissingEr
 from duraton_streams.logs.base import Log
 from duraton_streams.logs.memory import MemoryLog
 from duraton_streams.logs.sqlite import SqliteLog
-from duraton_streams.partition.clock import EngineClock, wall_ms
+from duraton_streams.partition.clock import EngineClock
 from duraton_streams.partition.recovery import Progress
 from duraton_streams.state.memory import MemoryStore
 from duraton_streams.state.overlay import State
@@ -156,7 +157,11 @@ class Node:
         self._stack.callback(view.close)
         pool = HttpPool()
         self._stack.push_async_callback(pool.close)
-        core = self._core(log, view, pool)
+        reference = ReferenceTime(log)
+        await loop.run_in_executor(None, reference.ask)
+        reference.start()
+        self._stack.push_async_callback(reference.stop)
+        core = self._core(log, view, pool, reference)
         self.core = core
         await loop.run_in_executor(None, core.open, self._progress)
         # 4
@@ -171,7 +176,7 @@ class Node:
             return View(":memory:", log)
         return View(data / "view.sqlite", log)
 
-    def _core(self, log: Log, view: View, pool: HttpPool) -> Core:
+    def _core(self, log: Log, view: View, pool: HttpPool, reference: ReferenceTime) -> Core:
         memory = RocksMemory()
         clock = LoopClock()
 
@@ -184,7 +189,7 @@ class Node:
             return state
 
         def make_clock(newest: int) -> EngineClock:
-            return EngineClock(newest, lambda: log.now_ms() or wall_ms())
+            return EngineClock(newest, reference.now_ms)
 
         return Core(
             log,
