@@ -2,29 +2,13 @@
 
 from duraton_engine.state import objects, tables
 from duraton_schemas.records import journal as facts
-from duraton_schemas.records.common import Fact, Place
-from duraton_streams.state.table import Key, StateWriter
-
-
-def held_key(slot: int, place: Place) -> Key:
-    """Where a held event is kept."""
-    return (slot, place.topic, place.partition, place.offset)
-
-
-def post_id(post: str) -> str:
-    """The POST of `id/n`."""
-    return post.rpartition("/")[0]
-
-
-def _slot(fact: Fact) -> int:
-    assert fact.header is not None
-    return fact.header.slot
+from duraton_streams.state.table import StateWriter
 
 
 def _count_post(state: StateWriter, slot: int, post: str, change: int) -> None:
     if not post:
         return
-    key = (slot, post_id(post))
+    key = tables.post_key(slot, post)
     old = state.get(tables.HELD_POSTS, key)
     count = (old.count if old else 0) + change
     if count > 0:
@@ -35,8 +19,8 @@ def _count_post(state: StateWriter, slot: int, post: str, change: int) -> None:
 
 def event_held(state: StateWriter, fact: facts.EventHeld) -> None:
     """It waits in its order; asking again replaces the row."""
-    slot = _slot(fact)
-    key = held_key(slot, fact.place)
+    slot = fact.slot
+    key = tables.held_key(slot, fact.place)
     if state.get(tables.HELD, key) is None:
         _count_post(state, slot, fact.post, 1)
     held = objects.HeldEvent(fact.event, fact.place, fact.post, fact.asked)
@@ -45,17 +29,17 @@ def event_held(state: StateWriter, fact: facts.EventHeld) -> None:
 
 def event_dropped(state: StateWriter, fact: facts.EventDropped) -> None:
     """Nothing of a repeat is kept."""
-    slot = _slot(fact)
-    state.delete(tables.HELD, held_key(slot, fact.place))
+    slot = fact.slot
+    state.delete(tables.HELD, tables.held_key(slot, fact.place))
     _count_post(state, slot, fact.post, -1)
 
 
 def event_recorded(state: StateWriter, fact: facts.EventRecorded) -> None:
     """The event is at hand until the transaction ends; homes in here refer to it."""
-    slot = _slot(fact)
+    slot = fact.slot
     event = fact.event
     if event is None:
-        key = held_key(slot, fact.place)
+        key = tables.held_key(slot, fact.place)
         held = state.get(tables.HELD, key)
         assert held is not None, "an event without data was held"
         event = held.event
@@ -66,7 +50,7 @@ def event_recorded(state: StateWriter, fact: facts.EventRecorded) -> None:
 
 def dedupe_claimed(state: StateWriter, fact: facts.DedupeClaimed) -> None:
     """The first payload wins until its time is over."""
-    slot = _slot(fact)
+    slot = fact.slot
     key = (slot, fact.dedupe_id)
     old = state.get(tables.CLAIMS, key)
     if old is not None:
@@ -77,7 +61,7 @@ def dedupe_claimed(state: StateWriter, fact: facts.DedupeClaimed) -> None:
 
 def dedupe_expired(state: StateWriter, fact: facts.DedupeExpired) -> None:
     """Ids past their time leave the state."""
-    slot = _slot(fact)
+    slot = fact.slot
     for dedupe_id in fact.dedupe_ids:
         claim = state.get(tables.CLAIMS, (slot, dedupe_id))
         if claim is not None:
@@ -87,12 +71,12 @@ def dedupe_expired(state: StateWriter, fact: facts.DedupeExpired) -> None:
 
 def cron_armed(state: StateWriter, fact: facts.CronArmed) -> None:
     """The next tick is a timer; None takes it back."""
-    _arm(state, _slot(fact), fact.app, fact.workflow, fact.due, fact.schedule)
+    _arm(state, fact.slot, fact.app, fact.workflow, fact.due, fact.schedule)
 
 
 def cron_fired(state: StateWriter, fact: facts.CronFired) -> None:
     """The tick is over; the next one is armed."""
-    slot = _slot(fact)
+    slot = fact.slot
     old = state.get(tables.CRON, (slot, fact.app, fact.workflow))
     schedule = old.schedule if old else ""
     _arm(state, slot, fact.app, fact.workflow, fact.due, schedule)

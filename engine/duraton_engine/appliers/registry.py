@@ -3,18 +3,12 @@
 from duraton_engine.registrations import ASKED, SHAPE
 from duraton_engine.state import objects, tables
 from duraton_schemas.records import journal as facts
-from duraton_schemas.records.common import Fact
 from duraton_streams.state.table import StateWriter
-
-
-def _slot(fact: Fact) -> int:
-    assert fact.header is not None
-    return fact.header.slot
 
 
 def registry_changed(state: StateWriter, fact: facts.RegistryChanged) -> None:
     """The project slot keeps each entry's newest version."""
-    slot = _slot(fact)
+    slot = fact.slot
     key = (slot, fact.kind, fact.key)
     head = state.get(tables.REGISTRY_HEAD, (slot,)) or objects.RegistryHead()
     shapes = head.shapes
@@ -49,7 +43,7 @@ def _shape_changed(state: StateWriter, slot: int, fact: facts.RegistryChanged) -
 
 def shape_idle(state: StateWriter, fact: facts.ShapeIdle) -> None:
     """One more partition has nobody that waits by a retiring shape."""
-    key = (_slot(fact), fact.key, fact.reporter)
+    key = (fact.slot, fact.key, fact.reporter)
     state.put(tables.IDLE_SHAPES, key, objects.Reported(fact.version))
 
 
@@ -66,19 +60,19 @@ def registration_applied(state: StateWriter, fact: facts.RegistrationApplied) ->
 def partition_reported(state: StateWriter, fact: facts.PartitionReported) -> None:
     """The project slot counts who has applied what."""
     reported = objects.Reported(version=fact.version)
-    state.put(tables.REPORTED, (_slot(fact), fact.reporter), reported)
+    state.put(tables.REPORTED, (fact.slot, fact.reporter), reported)
 
 
 def shape_requested(state: StateWriter, fact: facts.ShapeRequested) -> None:
     """Who asked is answered once the shape is ready."""
-    key = (_slot(fact), fact.name, fact.path, fact.run, fact.step, fact.n)
+    key = (fact.slot, fact.name, fact.path, fact.run, fact.step, fact.n)
     waiter = objects.ShapeWaiter(run=fact.run, step=fact.step, n=fact.n)
     state.put(tables.SHAPE_WAITERS, key, waiter)
 
 
 def shape_answered(state: StateWriter, fact: facts.ShapeAnswered) -> None:
     """All who asked have been told."""
-    prefix = (_slot(fact), fact.name, fact.path)
+    prefix = (fact.slot, fact.name, fact.path)
     while True:
         rows = state.scan(tables.SHAPE_WAITERS, prefix, 1_000)
         if not rows:

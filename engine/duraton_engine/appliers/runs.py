@@ -5,13 +5,7 @@ from duraton_engine.state.objects import RunInput, RunState
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records.common import Fact
 from duraton_schemas.records.public import Event
-from duraton_schemas.slots import home_slot
 from duraton_streams.state.table import Key, StateWriter
-
-
-def _slot(fact: Fact) -> int:
-    assert fact.header is not None
-    return fact.header.slot
 
 
 def _create(state: StateWriter, slot: int, run: str, made: facts.RunCreated, at: int) -> RunState:
@@ -47,35 +41,30 @@ def _create(state: StateWriter, slot: int, run: str, made: facts.RunCreated, at:
     return created
 
 
-def queue_key(slot: int, run: RunState) -> Key:
-    """A queued run's key in `QUEUE`."""
-    return (slot, run.app, run.workflow, tables.SORT_BIAS + run.sort_at, run.queue)
-
-
 def _enqueue(state: StateWriter, slot: int, run: RunState, seq: int) -> None:
     """Put a run into its workflow's queue, unless it is paused."""
     run.status = objects.QUEUED
     if run.paused:
         return
     run.queue = seq
-    state.insert(tables.QUEUE, queue_key(slot, run), objects.Queued(run.id))
+    state.insert(tables.QUEUE, tables.queue_key(slot, run), objects.Queued(run.id))
     _count_waiting(state, slot, run, 1)
 
 
 def _dequeue(state: StateWriter, slot: int, run: RunState) -> None:
     if not run.queue:
         return
-    state.delete(tables.QUEUE, queue_key(slot, run))
+    state.delete(tables.QUEUE, tables.queue_key(slot, run))
     run.queue = 0
     _count_waiting(state, slot, run, -1)
 
 
 def _count_waiting(state: StateWriter, slot: int, run: RunState, change: int) -> None:
-    key = (home_slot(run.app, run.workflow), run.app, run.workflow)
+    key = (slot, run.app, run.workflow)
     old = state.get(tables.WAITING, key)
     count = (old.count if old else 0) + change
     if count > 0:
-        state.put(tables.WAITING, key, objects.Waiting(count))
+        state.put(tables.WAITING, key, objects.Count(count))
     else:
         state.delete(tables.WAITING, key)
 
@@ -94,15 +83,14 @@ def _end_token(state: StateWriter, slot: int, run: RunState) -> None:
 
 def run_queued(state: StateWriter, fact: facts.RunQueued) -> None:
     """The run exists and waits for its start."""
-    slot = _slot(fact)
+    slot = fact.slot
     run = _create(state, slot, fact.run, fact.created, fact.at)
-    assert fact.header is not None
-    _enqueue(state, slot, run, fact.header.seq)
+    _enqueue(state, slot, run, fact.seq)
 
 
 def run_started(state: StateWriter, fact: facts.RunStarted) -> None:
     """The run executes under a new token."""
-    slot = _slot(fact)
+    slot = fact.slot
     if fact.created is not None:
         run = _create(state, slot, fact.run, fact.created, fact.at)
     else:
@@ -119,28 +107,26 @@ def run_started(state: StateWriter, fact: facts.RunStarted) -> None:
 
 def run_suspended(state: StateWriter, fact: facts.RunSuspended) -> None:
     """The token ends; the run waits, or queues where something fell due meanwhile."""
-    slot = _slot(fact)
+    slot = fact.slot
     run = state.edit(tables.RUNS, (slot, fact.run))
     run.losses, run.lost_since = 0, None
     _end_token(state, slot, run)
     run.status = objects.WAITING
     if fact.ready:
-        assert fact.header is not None
-        _enqueue(state, slot, run, fact.header.seq)
+        _enqueue(state, slot, run, fact.seq)
 
 
 def run_ready(state: StateWriter, fact: facts.RunReady) -> None:
     """The run queues, in its original order (P19)."""
-    slot = _slot(fact)
+    slot = fact.slot
     run = state.edit(tables.RUNS, (slot, fact.run))
     _stop_retry(state, slot, run)
-    assert fact.header is not None
-    _enqueue(state, slot, run, fact.header.seq)
+    _enqueue(state, slot, run, fact.seq)
 
 
 def run_attempt_failed(state: StateWriter, fact: facts.RunAttemptFailed) -> None:
     """The token ends; the handler is invoked again at its time."""
-    slot = _slot(fact)
+    slot = fact.slot
     run = state.edit(tables.RUNS, (slot, fact.run))
     _end_token(state, slot, run)
     run.losses, run.lost_since = 0, None
@@ -151,8 +137,8 @@ def run_attempt_failed(state: StateWriter, fact: facts.RunAttemptFailed) -> None
 
 
 def invoke_failed(state: StateWriter, fact: facts.InvokeFailed) -> None:
-    """The token ends; with a time the run is invoked again then, otherwise it waits to be queued."""
-    slot = _slot(fact)
+    """The token ends; the run is invoked again at its time, or without one waits to be queued."""
+    slot = fact.slot
     run = state.edit(tables.RUNS, (slot, fact.run))
     _end_token(state, slot, run)
     run.status = objects.WAITING
@@ -175,7 +161,7 @@ def run_quarantined(state: StateWriter, fact: facts.RunQuarantined) -> None:
     Its timers rest, so that one whose decision raises does not fire for ever.
     """
     run = _pause(state, fact, fact.run, "quarantine")
-    slot = _slot(fact)
+    slot = fact.slot
     for due, target in _timers(slot, run):
         state.clear_timer(due, target)
     if run.epoch:
@@ -194,7 +180,7 @@ def _timers(slot: int, run: RunState) -> list[tuple[int, Key]]:
 
 
 def _pause(state: StateWriter, fact: Fact, run_id: str, reason: str) -> RunState:
-    slot = _slot(fact)
+    slot = fact.slot
     run = state.edit(tables.RUNS, (slot, run_id))
     _dequeue(state, slot, run)
     if reason not in run.paused:
@@ -204,25 +190,23 @@ def _pause(state: StateWriter, fact: Fact, run_id: str, reason: str) -> RunState
 
 def run_resumed(state: StateWriter, fact: facts.RunResumed) -> None:
     """All reasons are taken away; a run that was to start queues again."""
-    slot = _slot(fact)
+    slot = fact.slot
     run = state.edit(tables.RUNS, (slot, fact.run))
     if "quarantine" in run.paused:
         for due, target in _timers(slot, run):
             state.set_timer(due, target)
     run.paused = ()
     if run.status == objects.QUEUED:
-        assert fact.header is not None
-        _enqueue(state, slot, run, fact.header.seq)
+        _enqueue(state, slot, run, fact.seq)
 
 
 def run_ended(state: StateWriter, fact: facts.RunEnded) -> None:
     """The run leaves the state with all it held; its onFailure execution begins to exist."""
-    slot = _slot(fact)
+    slot = fact.slot
     run = state.edit(tables.RUNS, (slot, fact.run))
     if fact.failure is not None and fact.failure_run is not None:
         failure = _create(state, slot, fact.failure_run, fact.failure, fact.at)
-        assert fact.header is not None
-        _enqueue(state, slot, failure, fact.header.seq)
+        _enqueue(state, slot, failure, fact.seq)
     _dequeue(state, slot, run)
     for due, target in _timers(slot, run):
         state.clear_timer(due, target)

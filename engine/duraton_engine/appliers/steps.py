@@ -1,15 +1,12 @@
 """Appliers of steps and of the places where runs wait for events."""
 
+from msgspec.structs import replace
+
 from duraton_engine.state import objects, tables
 from duraton_engine.state.objects import RunState, StepState, step_key
 from duraton_schemas.records import journal as facts
-from duraton_schemas.records.common import Fact, Spend
+from duraton_schemas.records.common import Spend
 from duraton_streams.state.table import StateWriter
-
-
-def _slot(fact: Fact) -> int:
-    assert fact.header is not None
-    return fact.header.slot
 
 
 def _answered(run: RunState) -> None:
@@ -40,7 +37,7 @@ def _spend(run: RunState, spend: Spend | None) -> None:
 
 def step_called(state: StateWriter, fact: facts.StepCalled) -> None:
     """The engine brings the step to its end; its timer is armed."""
-    slot = _slot(fact)
+    slot = fact.slot
     run = state.edit(tables.RUNS, (slot, fact.run))
     _answered(run)
     step = StepState(
@@ -65,7 +62,7 @@ def step_called(state: StateWriter, fact: facts.StepCalled) -> None:
 
 def step_completed(state: StateWriter, fact: facts.StepCompleted) -> None:
     """The step has its result, for ever."""
-    slot = _slot(fact)
+    slot = fact.slot
     run = state.edit(tables.RUNS, (slot, fact.run))
     _answered(run)
     _stop_timer(state, slot, run, fact.step, fact.n)
@@ -86,7 +83,7 @@ def step_completed(state: StateWriter, fact: facts.StepCompleted) -> None:
 
 def step_failed(state: StateWriter, fact: facts.StepFailed) -> None:
     """An attempt failed; the next one has its time, or there is none."""
-    slot = _slot(fact)
+    slot = fact.slot
     run = state.edit(tables.RUNS, (slot, fact.run))
     _answered(run)
     _spend(run, fact.spend)
@@ -111,62 +108,47 @@ def step_failed(state: StateWriter, fact: facts.StepFailed) -> None:
 
 def step_due(state: StateWriter, fact: facts.StepDue) -> None:
     """The backoff is over: the runner tries again, or for a child the engine does."""
-    slot = _slot(fact)
+    slot = fact.slot
     run = state.edit(tables.RUNS, (slot, fact.run))
     _stop_timer(state, slot, run, fact.step, fact.n)
     old = run.steps[step_key(fact.step, fact.n)]
     status = objects.PENDING if old.kind == "invoke" else objects.DUE
-    new = StepState(
-        kind=old.kind,
-        status=status,
-        attempt=fact.attempt,
-        seen=old.seen,
-        retry=old.retry,
-        app=old.app,
-        workflow=old.workflow,
-        data=old.data,
-    )
+    new = replace(old, status=status, attempt=fact.attempt, due=None)
     _set(run, fact.step, fact.n, new)
 
 
 def step_discarded(state: StateWriter, fact: facts.StepDiscarded) -> None:
     """The answer changes nothing; where the run goes on, its spend still counts."""
-    slot = _slot(fact)
+    slot = fact.slot
     if fact.spend is not None and state.get(tables.RUNS, (slot, fact.run)) is not None:
         _spend(state.edit(tables.RUNS, (slot, fact.run)), fact.spend)
 
 
-def _copy(step: StepState) -> StepState:
-    values = {name: getattr(step, name) for name in step.__struct_fields__}
-    return StepState(**values)
-
-
 def wait_acknowledged(state: StateWriter, fact: facts.WaitAcknowledged) -> None:
     """One of the two things that make a wait stand is known, or its shape was retired."""
-    run = state.edit(tables.RUNS, (_slot(fact), fact.run))
-    step = _copy(run.steps[step_key(fact.step, fact.n)])
+    run = state.edit(tables.RUNS, (fact.slot, fact.run))
+    old = run.steps[step_key(fact.step, fact.n)]
     if fact.part == "placed":
-        step.placed = True
+        new = replace(old, placed=True)
     else:
-        step.ready = fact.part == "ready"
-    _set(run, fact.step, fact.n, step)
+        new = replace(old, ready=fact.part == "ready")
+    _set(run, fact.step, fact.n, new)
 
 
 def child_known(state: StateWriter, fact: facts.ChildKnown) -> None:
     """The step's child has its id."""
-    run = state.edit(tables.RUNS, (_slot(fact), fact.run))
-    step = _copy(run.steps[step_key(fact.step, fact.n)])
-    step.child = fact.child
-    _set(run, fact.step, fact.n, step)
+    run = state.edit(tables.RUNS, (fact.slot, fact.run))
+    old = run.steps[step_key(fact.step, fact.n)]
+    _set(run, fact.step, fact.n, replace(old, child=fact.child))
 
 
 def wait_stood(state: StateWriter, fact: facts.WaitStood) -> None:
     """A wait stands at its place."""
-    key = (_slot(fact), fact.name, fact.path, fact.value, fact.run, fact.step, fact.n)
+    key = (fact.slot, fact.name, fact.path, fact.value, fact.run, fact.step, fact.n)
     state.insert(tables.WAITS, key, objects.Wait(fact.run, fact.step, fact.n))
 
 
 def wait_gone(state: StateWriter, fact: facts.WaitGone) -> None:
     """A wait left its place."""
-    key = (_slot(fact), fact.name, fact.path, fact.value, fact.run, fact.step, fact.n)
+    key = (fact.slot, fact.name, fact.path, fact.value, fact.run, fact.step, fact.n)
     state.delete(tables.WAITS, key)

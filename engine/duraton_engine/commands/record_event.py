@@ -1,6 +1,5 @@
 """Record an event and offer it to whoever it concerns (DESIGN 4, P1 steps 0 and 1)."""
 
-from duraton_engine.appliers.events import post_id
 from duraton_engine.context import EngineContext
 from duraton_engine.effects import EventAccepted
 from duraton_engine.state import tables
@@ -28,7 +27,7 @@ def take_event(
     tx: Transition, engine: EngineContext, slot: int, event: Event, place: Place, post: str
 ) -> None:
     """An event was read from the log: record it, or hold it for its dedupe id's slot (P18)."""
-    behind = bool(post) and tx.state.get(tables.HELD_POSTS, (slot, post_id(post))) is not None
+    behind = bool(post) and tx.state.get(tables.HELD_POSTS, tables.post_key(slot, post)) is not None
     if behind:
         tx.emit(slot, facts.EventHeld(event=event, place=place, post=post, asked=False))
     elif event.dedupe_id is not None:
@@ -49,7 +48,7 @@ def dedupe_answered(
 ) -> None:
     """A held event is known to be the first, or a repeat; what stood behind it follows."""
     place = message.place
-    key = (slot, place.topic, place.partition, place.offset)
+    key = tables.held_key(slot, place)
     held = tx.state.get(tables.HELD, key)
     if held is None:
         return
@@ -61,7 +60,7 @@ def dedupe_answered(
     while True:
         rows = tx.state.scan(tables.HELD, (slot, place.topic, place.partition), 100, after)
         for after, behind in rows:  # noqa: B007 - the last key is where the next scan begins
-            if post_id(behind.post) != post_id(post):
+            if tables.post_id(behind.post) != tables.post_id(post):
                 continue
             if behind.event.dedupe_id is not None:
                 ask = facts.EventHeld(
@@ -172,9 +171,7 @@ def record_event(
     _pass(tx, engine, slot, event, place)
 
 
-def _pass(
-    tx: Transition, engine: EngineContext, slot: int, event: Event, place: Place
-) -> None:
+def _pass(tx: Transition, engine: EngineContext, slot: int, event: Event, place: Place) -> None:
     paths = engine.registrations.paths(event.name)
     if not paths:
         return

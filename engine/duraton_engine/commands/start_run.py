@@ -38,7 +38,9 @@ def create_run(
         _start(tx, engine, slot, run_id, seat, created, None)
 
 
-def start_or_queue(tx: Transition, engine: EngineContext, slot: int, run: RunState, why: str) -> None:
+def start_or_queue(
+    tx: Transition, engine: EngineContext, slot: int, run: RunState, why: str
+) -> None:
     """Let a run go on: at once where it may, otherwise in its original order (P19)."""
     seat = admit(tx, engine, run.app, run.workflow, run)
     if seat is not None:

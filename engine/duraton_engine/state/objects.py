@@ -56,7 +56,7 @@ class StepState(msgspec.Struct, array_like=True):
 
 
 class RunState(msgspec.Struct):
-    """An unended run: what changes as it goes.
+    r"""An unended run: what changes as it goes.
 
     Attributes:
         id: Its id.
@@ -79,7 +79,7 @@ class RunState(msgspec.Struct):
         results: How many results it has.
         bytes: About how much it holds.
         queue: Its key in the ready queue, or 0.
-        steps: Its steps, by `id\\0n`.
+        steps: Its steps, by `id\0n`.
         spend: What its AI steps used.
     """
 
@@ -123,7 +123,6 @@ class RunInput(msgspec.Struct):
         parent_attempt: That step's attempt.
         failed_run: The run whose failure it handles, or None.
         error: The error that it handles, or None.
-        data: An invoked child's input as JSON text, or None.
     """
 
     caller: Caller
@@ -141,12 +140,6 @@ class Output(msgspec.Struct, array_like=True):
 
     step: str
     text: str
-
-
-class Waiting(msgspec.Struct, array_like=True):
-    """How many runs of a workflow stand in its queue."""
-
-    count: int
 
 
 class Queued(msgspec.Struct, array_like=True):
@@ -250,8 +243,3 @@ def split_step_key(key: str) -> tuple[str, int]:
     """The id and the use that a step's key names."""
     step, _, n = key.rpartition("\0")
     return step, int(n)
-
-
-def step_name(step: str, n: int) -> str:
-    """A step as people see it: `name`, then `name:1` (P42)."""
-    return f"{step}:{n}" if n else step

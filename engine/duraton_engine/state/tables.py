@@ -1,6 +1,7 @@
 """The tables of the engine's state; numbers are never reused. Keys begin with the slot."""
 
 from duraton_engine.state import objects
+from duraton_schemas.records.common import Place
 from duraton_streams.state.table import Key, Table
 
 RUNS = Table("runs", 10, objects.RunState)
@@ -11,8 +12,8 @@ OUTPUTS = Table("outputs", 12, objects.Output)
 """(slot, run, number)"""
 QUEUE = Table("queue", 13, objects.Queued)
 """(slot, app, workflow, sort key, seq)"""
-WAITING = Table("waiting", 14, objects.Waiting)
-"""(slot, app, workflow)"""
+WAITING = Table("waiting", 14, objects.Count)
+"""(slot, app, workflow): how many runs stand in its queue"""
 LIVE = Table("live", 15, objects.Live)
 """(slot, run)"""
 APPLIED = Table("applied", 20, objects.RegistryRow)
@@ -65,6 +66,21 @@ SORT_BIAS = 1 << 62
 """Sort keys may be negative (shiftMs); keys of tables may not."""
 
 
-def run_key(slot: int, run: str) -> Key:
-    """A run's key in `RUNS`, `INPUTS` and `LIVE`."""
-    return (slot, run)
+def queue_key(slot: int, run: objects.RunState) -> Key:
+    """A queued run's key in `QUEUE`."""
+    return (slot, run.app, run.workflow, SORT_BIAS + run.sort_at, run.queue)
+
+
+def held_key(slot: int, place: Place) -> Key:
+    """A held event's key in `HELD`."""
+    return (slot, place.topic, place.partition, place.offset)
+
+
+def post_key(slot: int, post: str) -> Key:
+    """The key in `HELD_POSTS` of the POST of an event's `id/n`."""
+    return (slot, post_id(post))
+
+
+def post_id(post: str) -> str:
+    """The POST of an event's `id/n`."""
+    return post.rpartition("/")[0]

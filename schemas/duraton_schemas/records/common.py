@@ -51,6 +51,18 @@ class Fact(Record, kw_only=True):
     header: FactHeader | None = None
 
     @property
+    def slot(self) -> int:
+        """Where it belongs."""
+        assert self.header is not None, "a fact has its header once it is emitted"
+        return self.header.slot
+
+    @property
+    def seq(self) -> int:
+        """Its number in its partition."""
+        assert self.header is not None, "a fact has its header once it is emitted"
+        return self.header.seq
+
+    @property
     def at(self) -> int:
         """When it was decided, in milliseconds since 1970 UTC."""
         assert self.header is not None, "a fact has its header once it is emitted"
