@@ -23,6 +23,8 @@ from tests.kafka_broker import Broker
 
 DOWN_S_MAX = 3.0
 """The broker is away for at most that long."""
+WINDOW_S = 0.3
+"""The kill comes within that time after a POST began to be sent."""
 PARTITIONS = 12
 
 
@@ -37,11 +39,12 @@ def kill_broker(
     with Load(rig, runs, seed) as load:
         load.sender.allowed = runs
         at = chance.randrange(runs // 3, 2 * runs // 3)
-        while len(load.tail.ended) < at:
+        while len(load.tail.ended) < at or load.under_way < POST_EVENTS:
             load.look()
             rig.check_alive()
             time.sleep(0.002)
-        under_way = load.sender.begun - len(load.tail.ended)
+        load.watch(chance.uniform(0, WINDOW_S))
+        under_way = load.under_way
         broker.kill()
         killed = time.monotonic()
         load.watch(chance.uniform(0.1, DOWN_S_MAX))

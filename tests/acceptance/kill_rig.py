@@ -266,6 +266,11 @@ class Load:
         self.sender.join()
         self.tail.close()
 
+    @property
+    def under_way(self) -> int:
+        """Runs whose event was sent, or is being sent, and that have not ended."""
+        return self.sender.begun - len(self.tail.ended)
+
     def look(self) -> bool:
         """Take note of what has moved; whether something has."""
         moved = self.tail.read()
@@ -324,7 +329,7 @@ class Load:
                 self.wait_sending()
             self.watch(self.random.uniform(0, EARLY_S if early else window_s))
             self.look()
-            under_way = self.sender.begun - len(self.tail.ended)
+            under_way = self.under_way
             self.rig.kill(what)  # 3
             self.look()
             began = time.monotonic()
