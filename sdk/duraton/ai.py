@@ -16,6 +16,8 @@ _ANTHROPIC = (
     "cache_creation_input_tokens",
     "cache_read_input_tokens",
 )
+TOKENS_MAX = 2**53 - 1
+"""Larger counts are no counts, and could not be written."""
 _OPENAI = ("prompt_tokens", "completion_tokens")
 
 
@@ -77,7 +79,7 @@ def spend_of(answer: Any, usage: Callable[[Any], Any] | None = None) -> FrameSpe
     if not tokens:
         total = _get(found, "total_tokens")
         tokens = total if isinstance(total, int) and total > 0 else 0
-    return FrameSpend(tokens=tokens, unknown=True)
+    return FrameSpend(tokens=min(tokens, TOKENS_MAX), unknown=True)
 
 
 def _get(holder: Any, name: str) -> Any:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger("duraton")
 
 STEP_ID_LENGTH_MAX = 500
+MATCH_PATH_LENGTH_MAX = 500
+MATCH_VALUE_LENGTH_MAX = 4_000
+"""Both stand in keys of the state; the engine refuses longer ones as well."""
 _TIME_MS_MAX = 2**53
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -154,6 +157,7 @@ class Steps:
             The child's output.
         """
         app, name = self._child(workflow)
+        _check_text(f"step {id!r}: the app's name", app)
         request: dict[str, Any] = {
             "app": app,
             "workflow": _name("workflow", id, name),
@@ -218,12 +222,24 @@ def _id(id: object) -> str:
         raise StepUseError(
             f"a step's id is a text of 1 to {STEP_ID_LENGTH_MAX} letters, not {id!r}"[:300]
         )
+    _check_text("a step's id", text)
     return text
+
+
+def _check_text(what: str, text: str) -> None:
+    """Refuse text that no encoding takes, before it is in a frame with others."""
+    if text.isascii():
+        return
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise StepUseError(f"{what} holds half a surrogate pair: {text!r}"[:300]) from error
 
 
 def _name(what: str, id: str, name: object) -> str:
     if not isinstance(name, str) or not 0 < len(name) <= STEP_ID_LENGTH_MAX:
         raise StepUseError(f"step {id!r}: {name!r} is no {what}'s name"[:300])
+    _check_text(f"step {id!r}: the {what}'s name", name)
     return name
 
 
@@ -255,6 +271,12 @@ def _match(id: str, match: Mapping[str, Any]) -> tuple[str, str]:
     text = canonical_text(value)
     if text is None:
         raise StepUseError(f"wait {id!r}: match compares text, numbers and booleans")
+    if len(path) > MATCH_PATH_LENGTH_MAX or len(text) > MATCH_VALUE_LENGTH_MAX:
+        raise StepUseError(
+            f"wait {id!r}: match takes a path of at most {MATCH_PATH_LENGTH_MAX} letters and a "
+            f"value of at most {MATCH_VALUE_LENGTH_MAX}"
+        )
+    _check_text(f"wait {id!r}: the match", path + text)
     try:
         check_path(path)
     except KeyPathError as error:

@@ -76,7 +76,9 @@ class Attempts:
             if live.ended:
                 return
             result = frame_error(error)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the run is told
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the run is told
             result = frame_error(error)
         if live.ended or call.state is not State.EXECUTING:
             return

@@ -18,8 +18,9 @@ from typing import Any
 from duraton.context import StepContext
 from duraton.errors import ExecutionEnded
 from duraton.runtime.attempts import Attempts
+from duraton.runtime.callers import check_caller
 from duraton.runtime.calls import Call, State, Work
-from duraton.runtime.code import stored
+from duraton.runtime.code import current_step_var, stored
 from duraton.runtime.delivery import Delivery
 from duraton.runtime.failures import frame_error
 from duraton.runtime.host import Host
@@ -38,6 +39,10 @@ from duraton_schemas.wire.frames import (
 )
 
 _log = logging.getLogger("duraton")
+
+LATE_CALLS_MAX = 1_000
+"""Calls of steps after the end that are refused; one more waits for ever. A handler that
+catches everything and tries again would otherwise never let go of the event loop."""
 
 
 class Execution:
@@ -73,6 +78,7 @@ class Execution:
         self._uses: dict[str, int] = {}
         self._warned: set[str] = set()
         self._held: list[WakeItem] = []
+        self._late_calls = 0
         context = StepContext(self)
         self.live.task = host.loop.create_task(self._handle(context))
 
@@ -111,6 +117,8 @@ class Execution:
 
     async def _handle(self, context: StepContext) -> None:
         live = self.live
+        # The step code that happened to be under way where this task was made is another's.
+        current_step_var.set(None)
         frame: Complete | Fail
         try:
             value = await self._handler(context)
@@ -118,7 +126,9 @@ class Execution:
             if live.ended:
                 return
             frame = live.failing(frame_error(error))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the run is told
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the run is told
             frame = live.failing(frame_error(error))
         else:
             late = live.order.next()
@@ -162,10 +172,12 @@ class Execution:
 
         Raises:
             ExecutionEnded: The invocation is over.
+            StepUseError: It is called from another thread, or by a step's own code.
         """
         live = self.live
         if live.ended:
-            raise ExecutionEnded("the invocation is over; a step cannot be called any more")
+            return self._called_late()
+        check_caller(live, step)
         n = self._uses.get(step, 0)
         self._uses[step] = n + 1
         key = (step, n)
@@ -188,6 +200,15 @@ class Execution:
         if memo is not None or live.serving or live.pausing or live.order.waiting:
             self._delivery.soon()
         return future
+
+    def _called_late(self) -> "asyncio.Future[str]":
+        """A step is called after the end; who goes on calling them is left to wait for ever."""
+        self._late_calls += 1
+        if self._late_calls <= LATE_CALLS_MAX:
+            raise ExecutionEnded("the invocation is over; a step cannot be called any more")
+        for_ever: asyncio.Future[str] = self.live.host.loop.create_future()
+        self.live.host.left_waiting.append(for_ever)
+        return for_ever
 
     def _warn_of_parallel_use(self, step: str) -> None:
         if step not in self._warned and any(name == step for name, _ in self.live.open):

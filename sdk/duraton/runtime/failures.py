@@ -29,6 +29,14 @@ _MACHINERY = tuple(
 
 def frame_error(error: BaseException) -> FrameError:
     """The error as the engine is told of it: final or not, and when to try again."""
+    try:
+        return _frame_error(error)
+    except Exception as again:  # noqa: BLE001 - a user's own error class may do anything
+        name = type(error).__name__
+        return FrameError(message=f"{name}, whose text raised {type(again).__name__}", name=name)
+
+
+def _frame_error(error: BaseException) -> FrameError:
     delay = retry_delay(error)
     final = is_final(error)
     return FrameError(
@@ -45,14 +53,14 @@ def frame_error(error: BaseException) -> FrameError:
 
 def is_final(error: BaseException) -> bool:
     """Whether it, a cause of it or a member of a group says that retrying cannot help (P36)."""
-    return any(getattr(each, FINAL_MARK, False) is True for each in _walk(error))
+    return any(_field(each, FINAL_MARK) is True for each in _walk(error))
 
 
 def retry_delay(error: BaseException) -> Delay | None:
     """What a RetryAfterError, found in the same way, asks for; None where there is none."""
     for each in _walk(error):
         if hasattr(type(each), RETRY_AFTER_MARK) or RETRY_AFTER_MARK in _fields(each):
-            return read_delay(getattr(each, RETRY_AFTER_MARK, None))
+            return read_delay(_field(each, RETRY_AFTER_MARK))
     return None
 
 
@@ -106,9 +114,18 @@ def _foreign(path: str) -> bool:
 
 
 def _code(error: BaseException) -> str | None:
-    code = getattr(error, "code", None)
-    ours = isinstance(error, (SchemaError, DuratonError))
-    return code if ours and isinstance(code, str) else None
+    if not isinstance(error, (SchemaError, DuratonError)):
+        return None
+    code = _field(error, "code")
+    return code if isinstance(code, str) else None
+
+
+def _field(error: BaseException, name: str) -> object:
+    """A field of an error, None where it has none or raises instead of giving it."""
+    try:
+        return getattr(error, name, None)
+    except Exception:  # noqa: BLE001 - a user's own __getattr__ may raise anything
+        return None
 
 
 def _fields(error: BaseException) -> dict[str, object]:

@@ -48,6 +48,8 @@ class Host:
 
     Attributes:
         executing: Steps whose code has begun and not ended, threads included.
+        left_waiting: What handlers wait for that will not end; held here, since a
+            coroutine that is collected is run once more.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Host:
         self.now_ms = now_ms
         self.turns = Turns(self.loop)
         self.tasks_executing = 0
+        self.left_waiting: list[asyncio.Future[str]] = []
         self._threads_max = threads
         self._threads: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
@@ -88,7 +91,7 @@ class Host:
             self._threads = ThreadPoolExecutor(self._threads_max, "duraton-step")
         with self._lock:
             self._threads_executing += 1
-        future = self._threads.submit(function)
+        future = self._threads.submit(_call, function)
         future.add_done_callback(self._thread_ended)
         return await asyncio.wrap_future(future, loop=self.loop)
 
@@ -100,3 +103,11 @@ class Host:
     def _thread_ended(self, _future: "Future[Any]") -> None:
         with self._lock:
             self._threads_executing -= 1
+
+
+def _call(function: Callable[[], Any]) -> Any:
+    """Call a step's function; no StopIteration comes out, since no future takes one."""
+    try:
+        return function()
+    except StopIteration as error:
+        raise RuntimeError("the step's function raised StopIteration") from error
