@@ -75,4 +75,25 @@ class RoomFreed(msgspec.Struct, frozen=True):
     """A runner came, or has room again: look at the runs that wait for one; to every partition."""
 
 
+class RunnerAwaited(msgspec.Struct, frozen=True):
+    """A runner process of the time before this owner has tokens: wait for its hello.
+
+    Attributes:
+        boot: The runner process.
+    """
+
+    boot: str
+
+
+class SilenceOver(msgspec.Struct, frozen=True):
+    """The owner has waited for such a runner process as long as it may.
+
+    Attributes:
+        boot: The runner process.
+    """
+
+    boot: str
+
+
 Call = Answered | RunnerSettled | RunnerLost | InvokeMissed | RoomFreed
+"""What a node gives to partitions; the others a partition gives to itself."""

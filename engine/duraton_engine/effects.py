@@ -77,6 +77,3 @@ class RegistryMoved(msgspec.Struct, frozen=True):
 
     partition: int
     version: int
-
-
-Effect = ToRunner | Reply | EventAccepted | EventAnswered | RegistryMoved

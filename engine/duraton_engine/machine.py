@@ -3,10 +3,16 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from duraton_engine.appliers import APPLIERS
-from duraton_engine.calls import Answered, InvokeMissed, RoomFreed, RunnerLost, RunnerSettled
+from duraton_engine.calls import (
+    Answered,
+    InvokeMissed,
+    RoomFreed,
+    RunnerAwaited,
+    RunnerLost,
+    RunnerSettled,
+    SilenceOver,
+)
 from duraton_engine.commands import (
     act_on_run,
     answer,
@@ -16,6 +22,7 @@ from duraton_engine.commands import (
     offer_event,
     record_event,
     register_app,
+    settle_runner,
     wait_for_event,
     wait_shapes,
 )
@@ -24,7 +31,8 @@ from duraton_engine.commands.start_run import release
 from duraton_engine.context import EngineContext
 from duraton_engine.decoding import POST_HEADER, decode_input, header, wanted_registry
 from duraton_engine.effects import Reply
-from duraton_engine.room import Room
+from duraton_engine.registrations import Registrations
+from duraton_engine.room import SERVED_PREFIX, Room
 from duraton_engine.settings import Settings
 from duraton_engine.state import tables
 from duraton_schemas.codec import Codec
@@ -37,18 +45,7 @@ from duraton_schemas.records.public import Event, RegistryEntry
 from duraton_streams.logs.base import LogRecord
 from duraton_streams.partition.machine import Applier, Input, Transition
 from duraton_streams.partition.transition import first_slot
-from duraton_streams.state.table import StateReader
-
-_SERVED = "serve:"
-"""Boots of served apps begin so; they have no process that could come back."""
-_SCAN = 1_000
-
-
-class SilenceOver(msgspec.Struct, frozen=True):
-    """The owner has waited for a runner of the time before it."""
-
-    boot: str
-
+from duraton_streams.state.table import StateReader, scan_all
 
 _COMMANDS: Mapping[type, Callable[[Transition, EngineContext, Any], None]] = {
     commands.RegisterApp: register_app.register_app,
@@ -58,8 +55,11 @@ _COMMANDS: Mapping[type, Callable[[Transition, EngineContext, Any], None]] = {
     RegistryEntry: register_app.apply_entry,
     Answered: answer.answered,
     InvokeMissed: lose_invoke.invoke_missed,
-    RunnerLost: lose_invoke.runner_lost,
-    RunnerSettled: lose_invoke.runner_settled,
+    RunnerAwaited: settle_runner.runner_awaited,
+    SilenceOver: settle_runner.silence_over,
+    RunnerLost: settle_runner.runner_lost,
+    RunnerSettled: settle_runner.runner_settled,
+    RoomFreed: settle_runner.room_freed,
 }
 
 _MESSAGES: Mapping[type, Callable[[Transition, EngineContext, int, Any], None]] = {
@@ -124,27 +124,20 @@ class EngineMachine:
     def appliers(self) -> Mapping[type[Fact], Applier]:
         return APPLIERS
 
-    def started(self, state: StateReader, now: int) -> Sequence[object]:
+    def started(self, state: StateReader) -> Sequence[object]:
         engine = self.engine
-        engine.unsettled.clear()
-        engine.registrations = type(engine.registrations)()
-        served: set[str] = set()
-        after = None
-        while True:
-            rows = state.scan(tables.LIVE, (), _SCAN, after)
-            for _, live in rows:
-                (served if live.boot.startswith(_SERVED) else engine.unsettled).add(live.boot)
-            if len(rows) < _SCAN:
-                break
-            after = rows[-1][0]
+        engine.registrations = Registrations()
+        engine.unsettled = {live.boot for _, live in scan_all(state, tables.LIVE)}
         # After a doubt the runners are asked to say hello again; until then nothing is
         # known of what they execute for this partition.
         engine.room.forget(f"{self._partition}.")
-        calls: list[object] = [_Wait(boot) for boot in sorted(engine.unsettled)]
-        engine.unsettled.update(served)
-        calls.extend(RunnerLost(boot, "the engine was started anew") for boot in sorted(served))
-        calls.append(RoomFreed())
-        return calls
+        calls: list[object] = []
+        for boot in sorted(engine.unsettled):
+            if boot.startswith(SERVED_PREFIX):
+                calls.append(RunnerLost(boot, "the engine was started anew"))
+            else:
+                calls.append(RunnerAwaited(boot))
+        return [*calls, RoomFreed()]
 
     def decode(self, record: LogRecord) -> object:
         return decode_input(self._codec, record)
@@ -169,12 +162,6 @@ class EngineMachine:
             message(tx, engine, value.envelope.target, value)
         elif isinstance(value, Event):
             self._event(tx, item, value)
-        elif isinstance(value, RoomFreed):
-            lose_invoke.room_freed(tx, engine)
-        elif isinstance(value, _Wait):
-            tx.call_at(tx.now + engine.settings.silence_ms, SilenceOver(value.boot))
-        elif isinstance(value, SilenceOver):
-            lose_invoke.silence_over(tx, engine, value.boot)
         else:
             raise BadRecordError(f"a {type(value).__name__} is nothing to decide about")
 
@@ -213,9 +200,3 @@ class EngineMachine:
         info = ErrorInfo(message=str(error), name=type(error).__name__, code="quarantine")
         tx.emit(slot, facts.RunQuarantined(run=run_id, error=info))
         return True
-
-
-class _Wait(msgspec.Struct, frozen=True):
-    """Begin to wait for a runner of the time before this owner."""
-
-    boot: str

@@ -1,12 +1,14 @@
-"""What is registered, indexed for matching; rebuilt when the applied version moves."""
+"""What is registered, indexed for matching; it follows the version that a partition applies."""
 
+from bisect import insort
 from collections.abc import Iterator
 
 import msgspec
 
 from duraton_engine.state import tables
 from duraton_schemas.options import AppOptions, WorkflowOptions
-from duraton_streams.state.table import StateReader
+from duraton_schemas.records.public import RegistryEntry
+from duraton_streams.state.table import StateReader, scan_all
 
 APP, SHAPE = "app", "shape"
 ASKED, READY, RETIRING = '"asked"', '"ready"', '"retiring"'
@@ -23,37 +25,55 @@ class Registrations:
         self._prefixes: list[tuple[str, tuple[str, str]]] = []
         self._shapes: dict[str, list[str]] = {}
         self._ready: set[tuple[str, str]] = set()
-        self._urls: dict[str, str] = {}
 
     def refresh(self, state: StateReader, version: int) -> None:
         """Index the registry at a version, unless that is what is indexed."""
         if version == self._version:
             return
-        self.__init__()  # type: ignore[misc]  # starts over with empty indexes
-        for app in registered_apps(state):
-            self._add(app)
-        after = None
-        while True:
-            rows = state.scan(tables.APPLIED, (SHAPE,), 1_000, after)
-            for key, row in rows:
-                name, _, path = str(key[1]).partition("\0")
-                self._shapes.setdefault(name, []).append(path)
-                if row.body == READY:
-                    self._ready.add((name, path))
-            if len(rows) < 1_000:
-                break
-            after = rows[-1][0]
+        self._index_apps(state)
+        self._shapes, self._ready = {}, set()
+        for key, row in scan_all(state, tables.APPLIED, (SHAPE,)):
+            self._index_shape(str(key[1]), row.body)
         self._version = version
 
-    def _add(self, app: AppOptions) -> None:
-        for workflow in app.workflows:
-            home = (app.name, workflow.name)
-            self._workflows[home] = workflow
-            for trigger in workflow.event_names():
-                if trigger.endswith("*"):
-                    self._prefixes.append((trigger[:-1], home))
-                else:
-                    self._by_name.setdefault(trigger, []).append(home)
+    def applied(self, state: StateReader, entry: RegistryEntry) -> None:
+        """One more entry is in the state, the version before it being indexed.
+
+        There may be thousands of shapes, each of some versions, so none is looked at
+        but the entry's own.
+        """
+        if entry.kind == APP:
+            self._index_apps(state)
+        elif entry.kind == SHAPE:
+            self._index_shape(entry.key, entry.body)
+        self._version = entry.version
+
+    def _index_apps(self, state: StateReader) -> None:
+        self._workflows, self._by_name, self._prefixes = {}, {}, []
+        for app in registered_apps(state):
+            for workflow in app.workflows:
+                home = (app.name, workflow.name)
+                self._workflows[home] = workflow
+                for trigger in workflow.event_names():
+                    if trigger.endswith("*"):
+                        self._prefixes.append((trigger[:-1], home))
+                    else:
+                        self._by_name.setdefault(trigger, []).append(home)
+
+    def _index_shape(self, key: str, body: str | None) -> None:
+        name, path = split_shape(key)
+        paths = self._shapes.setdefault(name, [])
+        if body is None:
+            if path in paths:
+                paths.remove(path)
+            if not paths:
+                del self._shapes[name]
+        elif path not in paths:
+            insort(paths, path)
+        if body == READY:
+            self._ready.add((name, path))
+        else:
+            self._ready.discard((name, path))
 
     def match(self, event: str) -> list[tuple[str, str]]:
         """The workflows that an event of that name starts, each once, in a fixed order."""
@@ -83,12 +103,17 @@ class Registrations:
 
 def registered_apps(state: StateReader) -> Iterator[AppOptions]:
     """Every app that a partition has applied."""
-    after = None
-    while True:
-        rows = state.scan(tables.APPLIED, (APP,), 100, after)
-        for _, row in rows:
-            if row.body is not None:
-                yield msgspec.json.decode(row.body, type=AppOptions)
-        if len(rows) < 100:
-            return
-        after = rows[-1][0]
+    for _, row in scan_all(state, tables.APPLIED, (APP,), page=100):
+        if row.body is not None:
+            yield msgspec.json.decode(row.body, type=AppOptions)
+
+
+def shape_key(name: str, path: str) -> str:
+    """A wait shape's key in the registry."""
+    return f"{name}\0{path}"
+
+
+def split_shape(key: str) -> tuple[str, str]:
+    """The event name and the field's path that a shape's key names."""
+    name, _, path = key.partition("\0")
+    return name, path

@@ -6,13 +6,17 @@ One node has one room; its partitions and its gateway share it on one thread.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+SERVED_PREFIX = "serve:"
+"""Begins the boot ids of served apps, which no process may take for itself: they have no
+process that could come back."""
+
 
 @dataclass
 class Seat:
     """A runner process that can be invoked.
 
     Attributes:
-        boot: Its random id; for a served app, `serve:` and the app's name.
+        boot: Its random id; for a served app, `SERVED_PREFIX` and the app's name.
         name: Its name.
         transport: `connect` or `serve`.
         offers: The (app, workflow) pairs that it executes.

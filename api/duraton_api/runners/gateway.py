@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from duraton_api.runners.greeting import SERVE_PREFIX
 from duraton_api.runners.hub import Hub
 from duraton_api.runners.serve import ServeCaller
 from duraton_engine.effects import ToRunner
+from duraton_engine.room import SERVED_PREFIX
 
 
 class Gateway:
@@ -22,13 +22,13 @@ class Gateway:
 
     def deliver(self, effects: Sequence[ToRunner]) -> None:
         """Hand on the frames of a committed batch, in their order for each boot."""
-        served = [effect for effect in effects if effect.boot.startswith(SERVE_PREFIX)]
+        served = [effect for effect in effects if effect.boot.startswith(SERVED_PREFIX)]
         if not served:
             self.hub.deliver(effects)
             return
         self.serve.deliver(served)
         if len(served) < len(effects):
-            self.hub.deliver([e for e in effects if not e.boot.startswith(SERVE_PREFIX)])
+            self.hub.deliver([e for e in effects if not e.boot.startswith(SERVED_PREFIX)])
 
     async def stop(self) -> None:
         """Close every connection and give up every call; nothing of a run is lost."""

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from duraton_api.runners.errors import HelloRefusedError
 from duraton_api.runners.settings import HubSettings
 from duraton_engine.effects import Reply
+from duraton_engine.room import SERVED_PREFIX
 from duraton_schemas.errors import OptionsError
 from duraton_schemas.options import AppOptions, read_app
 from duraton_schemas.wire import closing
@@ -17,8 +18,6 @@ _log = logging.getLogger("duraton.runners")
 
 NAME_LENGTH_MAX = 200
 """Letters of a runner's name and of a boot id."""
-SERVE_PREFIX = "serve:"
-"""Begins the boot ids of served apps, which no process may take for itself."""
 
 
 class Greeting:
@@ -46,7 +45,7 @@ class Greeting:
                 f"this engine speaks version {PROTOCOL_VERSION}, the runner {hello.version}",
             )
         boot_ok = 0 < len(hello.boot) <= NAME_LENGTH_MAX
-        if not boot_ok or hello.boot.startswith(SERVE_PREFIX):
+        if not boot_ok or hello.boot.startswith(SERVED_PREFIX):
             raise _refused(f"{hello.boot[:NAME_LENGTH_MAX]!r} is no boot id")
         if not 0 < len(hello.name) <= NAME_LENGTH_MAX:
             raise _refused(f"a runner's name has 1 to {NAME_LENGTH_MAX} letters")

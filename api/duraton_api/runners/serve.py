@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from duraton_api.runners.answers import Answer, fault_of, settled, slot_of_run
 from duraton_api.runners.clock import Clock
 from duraton_api.runners.errors import MissedError
-from duraton_api.runners.greeting import SERVE_PREFIX
 from duraton_api.runners.http import HttpTransport
 from duraton_api.runners.post import Poster
 from duraton_api.runners.roster import Offer
 from duraton_api.runners.settings import ServeSettings
 from duraton_engine.calls import Answered, InvokeMissed, RunnerLost
 from duraton_engine.effects import ToRunner
-from duraton_engine.room import Room, Seat
+from duraton_engine.room import SERVED_PREFIX, Room, Seat
 from duraton_schemas.errors import BadRecordError
 from duraton_schemas.options import AppOptions
 from duraton_schemas.slots import partition_of
@@ -105,7 +104,7 @@ class ServeCaller:
             return
         self._urls[app.name] = app.url
         seat = Seat(
-            boot=SERVE_PREFIX + app.name,
+            boot=SERVED_PREFIX + app.name,
             name=app.name,
             transport="serve",
             offers=frozenset((app.name, workflow.name) for workflow in app.workflows),
@@ -121,7 +120,7 @@ class ServeCaller:
             return
         for call in [call for call in self._calls.values() if call.app == app]:
             self._abort(call)
-        boot = SERVE_PREFIX + app
+        boot = SERVED_PREFIX + app
         self._room.leave(boot)
         reason = f"the app {app!r} is registered without a URL now"
         self._offer(None, RunnerLost(boot=boot, reason=reason, counts=False))
@@ -135,7 +134,7 @@ class ServeCaller:
         for effect in effects:
             frame = effect.frame
             if isinstance(frame, Invoke):
-                self._begin(effect.boot.removeprefix(SERVE_PREFIX), frame)
+                self._begin(effect.boot.removeprefix(SERVED_PREFIX), frame)
             elif isinstance(frame, Cancel):
                 call = self._calls.get(frame.token)
                 if call is not None:
@@ -178,7 +177,7 @@ class ServeCaller:
             _log.exception("the call of app %s for %s broke", call.app, call.invoke.run)
             self._missed(call, "the call broke inside the engine; its log says how")
         else:
-            boot = SERVE_PREFIX + call.app
+            boot = SERVED_PREFIX + call.app
             partition = self._partition(call.invoke)
             for answer in answers:  # 4
                 self._offer(partition, Answered(boot, settled(answer)))

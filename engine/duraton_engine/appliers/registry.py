@@ -3,7 +3,7 @@
 from duraton_engine.registrations import ASKED, SHAPE
 from duraton_engine.state import objects, tables
 from duraton_schemas.records import journal as facts
-from duraton_streams.state.table import StateWriter
+from duraton_streams.state.table import StateWriter, scan_all
 
 
 def registry_changed(state: StateWriter, fact: facts.RegistryChanged) -> None:
@@ -35,9 +35,8 @@ def _shape_changed(state: StateWriter, slot: int, fact: facts.RegistryChanged) -
         state.put(tables.PENDING_SHAPES, (slot, key), objects.Reported(fact.version))
     else:
         state.delete(tables.PENDING_SHAPES, (slot, key))
-    while rows := state.scan(tables.IDLE_SHAPES, (slot, key), 1_000):
-        for idle, _ in rows:
-            state.delete(tables.IDLE_SHAPES, idle)
+    for idle, _ in scan_all(state, tables.IDLE_SHAPES, (slot, key)):
+        state.delete(tables.IDLE_SHAPES, idle)
     return (fact.body is not None) - (old is not None)
 
 
@@ -72,10 +71,5 @@ def shape_requested(state: StateWriter, fact: facts.ShapeRequested) -> None:
 
 def shape_answered(state: StateWriter, fact: facts.ShapeAnswered) -> None:
     """All who asked have been told."""
-    prefix = (fact.slot, fact.name, fact.path)
-    while True:
-        rows = state.scan(tables.SHAPE_WAITERS, prefix, 1_000)
-        if not rows:
-            return
-        for key, _ in rows:
-            state.delete(tables.SHAPE_WAITERS, key)
+    for key, _ in scan_all(state, tables.SHAPE_WAITERS, (fact.slot, fact.name, fact.path)):
+        state.delete(tables.SHAPE_WAITERS, key)

@@ -15,9 +15,9 @@ from duraton_schemas.records.public import Event
 from duraton_schemas.slots import home_slot, partition_of
 from duraton_streams.logs.base import JOURNAL
 from duraton_streams.partition.machine import Transition
+from duraton_streams.state.table import scan_all
 
 CRON = Caller(kind="system", id="cron", root="system:cron")
-_SCAN = 10_000
 
 
 def fire_cron(tx: Transition, engine: EngineContext, slot: int, app: str, workflow: str) -> None:
@@ -66,7 +66,7 @@ def arm_schedules(tx: Transition, engine: EngineContext) -> None:
             due = next_tick(options.cron, tx.now)
             arm = facts.CronArmed(app=app, workflow=options.name, due=due, schedule=text)
             tx.emit(slot, arm)
-    for key, _ in tx.state.scan(tables.CRON, (), _SCAN):
+    for key, _ in scan_all(tx.state, tables.CRON):
         slot, app, name = int(key[0]), str(key[1]), str(key[2])
         if (app, name) not in wanted:
             tx.emit(slot, facts.CronArmed(app=app, workflow=name, due=None, schedule=""))

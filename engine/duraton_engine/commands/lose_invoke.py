@@ -1,9 +1,9 @@
-"""An invocation was lost: the transport budget, and settling with runners (P38, DESIGN 8)."""
+"""An invocation was lost: the transport budget (P38)."""
 
-from duraton_engine.calls import InvokeMissed, RoomFreed, RunnerLost, RunnerSettled
+from duraton_engine.calls import InvokeMissed
 from duraton_engine.commands.end_run import FAILED, end_run
-from duraton_engine.commands.invocation import hold, stop, wake_again
-from duraton_engine.commands.start_run import release, start_or_queue, start_waiting
+from duraton_engine.commands.invocation import stop
+from duraton_engine.commands.start_run import release, start_or_queue
 from duraton_engine.context import EngineContext
 from duraton_engine.errors import RUNNER_UNREACHABLE
 from duraton_engine.state import tables
@@ -12,8 +12,6 @@ from duraton_schemas.ids import run_slot
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records.common import ErrorInfo
 from duraton_streams.partition.machine import Transition
-
-_SCAN = 1_000
 
 
 def lose_invoke(
@@ -92,64 +90,3 @@ def invoke_missed(tx: Transition, engine: EngineContext, call: InvokeMissed) -> 
     if run is None or not run.epoch or run.token(tx.partition) != call.token:
         return
     lose_invoke(tx, engine, slot, run, call.reason, counts=call.counts)
-
-
-def runner_lost(tx: Transition, engine: EngineContext, call: RunnerLost) -> None:
-    """A runner process is gone: everything that it executed is lost."""
-    counts = call.counts and call.boot not in engine.unsettled
-    engine.unsettled.discard(call.boot)
-    for slot, run, _ in _executing(tx):
-        if run.boot == call.boot:
-            lose_invoke(tx, engine, slot, run, call.reason, counts=counts)
-
-
-def silence_over(tx: Transition, engine: EngineContext, boot: str) -> None:
-    """A runner process of the time before this owner has not come back."""
-    if boot in engine.unsettled:
-        runner_lost(tx, engine, RunnerLost(boot, "the runner did not come back"))
-
-
-def runner_settled(tx: Transition, engine: EngineContext, call: RunnerSettled) -> None:
-    """A runner process is here: what it still executes goes on, the rest is invoked again.
-
-    Where a person gave its name, what other processes of that name executed is lost.
-    """
-    new_to_us = engine.unsettled - {call.boot}
-    engine.unsettled.discard(call.boot)
-    seat = engine.room.seats.get(call.boot)
-    since_hello = seat.since_hello if seat is not None else set()
-    for slot, run, name in _executing(tx):
-        token = run.token(tx.partition)
-        if run.boot == call.boot:
-            if (run.id, token) in call.live:
-                engine.room.take(call.boot, token)
-                wake_again(tx, slot, run)
-                if run.paused:
-                    hold(tx, run)  # it may have been paused while the runner was away
-            elif token not in since_hello:
-                reason = "the runner no longer has it"
-                lose_invoke(tx, engine, slot, run, reason, counts=False)
-        elif call.name is not None and name == call.name:
-            reason = "its runner was started anew"
-            counts = run.boot not in new_to_us
-            lose_invoke(tx, engine, slot, run, reason, counts=counts)
-
-
-def _executing(tx: Transition) -> list[tuple[int, RunState, str]]:
-    found: list[tuple[int, RunState, str]] = []
-    after = None
-    while True:
-        rows = tx.state.scan(tables.LIVE, (), _SCAN, after)
-        for key, live in rows:
-            run = tx.state.get(tables.RUNS, key)
-            assert run is not None, "an executing run exists"
-            found.append((int(key[0]), run, live.name))
-        if len(rows) < _SCAN:
-            return found
-        after = rows[-1][0]
-
-
-def room_freed(tx: Transition, engine: EngineContext) -> None:
-    """There is room at a runner: start what waits for it."""
-    if start_waiting(tx, engine):
-        tx.call_at(tx.now, RoomFreed())

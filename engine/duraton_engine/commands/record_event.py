@@ -12,7 +12,7 @@ from duraton_schemas.records.public import Event
 from duraton_schemas.slots import home_slot, partition_of, slot_of
 from duraton_schemas.values import load
 from duraton_streams.partition.machine import Transition
-from duraton_streams.state.table import Key
+from duraton_streams.state.table import scan_all
 
 SYSTEM = Caller(kind="system", id="event", root="system:event")
 """Who acts where a record was written straight to the topic (P53)."""
@@ -56,22 +56,18 @@ def dedupe_answered(
     _settle(tx, engine, slot, held, first=message.first, first_id=message.first_id)
     if not post:
         return
-    after: Key | None = key
-    while True:
-        rows = tx.state.scan(tables.HELD, (slot, place.topic, place.partition), 100, after)
-        for after, behind in rows:  # noqa: B007 - the last key is where the next scan begins
-            if tables.post_id(behind.post) != tables.post_id(post):
-                continue
-            if behind.event.dedupe_id is not None:
-                ask = facts.EventHeld(
-                    event=behind.event, place=behind.place, post=behind.post, asked=True
-                )
-                tx.emit(slot, ask)
-                _ask(tx, slot, behind.event, behind.place)
-                return
-            record_event(tx, engine, slot, behind.event, behind.place, behind.post, held=True)
-        if len(rows) < 100:
+    neighbours = (slot, place.topic, place.partition)
+    for _, behind in scan_all(tx.state, tables.HELD, neighbours, page=100, after=key):
+        if tables.post_id(behind.post) != tables.post_id(post):
+            continue
+        if behind.event.dedupe_id is not None:
+            ask = facts.EventHeld(
+                event=behind.event, place=behind.place, post=behind.post, asked=True
+            )
+            tx.emit(slot, ask)
+            _ask(tx, slot, behind.event, behind.place)
             return
+        record_event(tx, engine, slot, behind.event, behind.place, behind.post, held=True)
 
 
 def _settle(

@@ -3,7 +3,7 @@
 from duraton_engine.commands.fire_cron import arm_schedules
 from duraton_engine.context import EngineContext
 from duraton_engine.effects import RegistryMoved, Reply
-from duraton_engine.registrations import APP, ASKED, RETIRING, SHAPE
+from duraton_engine.registrations import APP, ASKED, RETIRING, SHAPE, split_shape
 from duraton_engine.schedule import next_tick
 from duraton_engine.state import tables
 from duraton_engine.state.objects import RegistryHead
@@ -77,7 +77,7 @@ def apply_entry(tx: Transition, engine: EngineContext, entry: RegistryEntry) -> 
     )
     tx.emit(slot, applied)
     tx.registry_moved(entry.version)
-    engine.registrations.refresh(tx.state, entry.version)
+    engine.registrations.applied(tx.state, entry)
     if entry.kind == APP:
         arm_schedules(tx, engine)
     elif entry.kind == SHAPE:
@@ -91,7 +91,7 @@ def _report_shape(tx: Transition, slot: int, entry: RegistryEntry) -> None:
         known = messages.RegistryReported(reporter=tx.partition, version=entry.version)
         tx.send(PROJECT_SLOT, known, source=slot)
     elif entry.body == RETIRING:
-        name, _, path = entry.key.partition("\0")
+        name, path = split_shape(entry.key)
         waits = any(
             tx.state.scan(tables.WAITS, (own, name, path), 1)
             for own in slots_of(tx.partition, tx.partitions)

@@ -12,8 +12,7 @@ from duraton_schemas.ids import run_slot
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records import messages
 from duraton_streams.partition.machine import Transition
-
-_SCAN = 1_000
+from duraton_streams.state.table import scan_all
 
 
 def _pending(
@@ -69,29 +68,25 @@ def event_passed(
 ) -> None:
     """At the wait's place: every run that stands here takes the event."""
     prefix = (slot, message.name, message.path, message.value)
-    while True:
-        rows = tx.state.scan(tables.WAITS, prefix, _SCAN)
-        for _, wait in rows:
-            gone = facts.WaitGone(
-                run=wait.run,
-                step=wait.step,
-                n=wait.n,
-                name=message.name,
-                path=message.path,
-                value=message.value,
-                taken=True,
-            )
-            tx.emit(slot, gone)
-            matched = messages.WaitMatched(
-                run=wait.run,
-                step=wait.step,
-                n=wait.n,
-                event=message.event,
-                place=message.place,
-            )
-            tx.send(run_slot(wait.run), matched, source=slot)
-        if len(rows) < _SCAN:
-            return
+    for _, wait in scan_all(tx.state, tables.WAITS, prefix):
+        gone = facts.WaitGone(
+            run=wait.run,
+            step=wait.step,
+            n=wait.n,
+            name=message.name,
+            path=message.path,
+            value=message.value,
+            taken=True,
+        )
+        tx.emit(slot, gone)
+        matched = messages.WaitMatched(
+            run=wait.run,
+            step=wait.step,
+            n=wait.n,
+            event=message.event,
+            place=message.place,
+        )
+        tx.send(run_slot(wait.run), matched, source=slot)
 
 
 def wait_placed(

@@ -12,7 +12,7 @@ with it from then on, and the wait's run asks anew (`wait_for_event.wait_placed`
 from duraton_engine.commands.register_app import change_registry
 from duraton_engine.context import EngineContext
 from duraton_engine.errors import SHAPES_TOO_MANY
-from duraton_engine.registrations import ASKED, READY, RETIRING, SHAPE
+from duraton_engine.registrations import ASKED, READY, RETIRING, SHAPE, shape_key, split_shape
 from duraton_engine.state import tables
 from duraton_engine.state.objects import RegistryHead
 from duraton_schemas.ids import run_slot
@@ -20,15 +20,14 @@ from duraton_schemas.records import journal as facts
 from duraton_schemas.records import messages
 from duraton_schemas.records.common import ErrorInfo
 from duraton_streams.partition.machine import Transition
-
-_SCAN = 1_000
+from duraton_streams.state.table import scan_all
 
 
 def shape_asked(
     tx: Transition, engine: EngineContext, slot: int, message: messages.ShapeAsked
 ) -> None:
     """At the project slot: a run waits by a shape; answered once every partition knows it."""
-    key = f"{message.name}\0{message.path}"
+    key = shape_key(message.name, message.path)
     row = tx.state.get(tables.REGISTRY, (slot, SHAPE, key))
     if row is not None and row.body == READY:
         _tell(tx, slot, message.run, message.step, message.n)
@@ -77,27 +76,15 @@ def registry_reported(
     if len(rows) < tx.partitions:
         return
     everywhere = min(row.version for _, row in rows)
-    after = None
-    while True:
-        pending = tx.state.scan(tables.PENDING_SHAPES, (slot,), _SCAN, after)
-        for key, asked in pending:
-            if asked.version <= everywhere:
-                _make_ready(tx, engine, slot, str(key[1]))
-        if len(pending) < _SCAN:
-            return
-        after = pending[-1][0]
+    for key, asked in scan_all(tx.state, tables.PENDING_SHAPES, (slot,)):
+        if asked.version <= everywhere:
+            _make_ready(tx, engine, slot, str(key[1]))
 
 
 def _make_ready(tx: Transition, engine: EngineContext, slot: int, key: str) -> None:
-    name, _, path = key.partition("\0")
-    after = None
-    while True:
-        waiters = tx.state.scan(tables.SHAPE_WAITERS, (slot, name, path), _SCAN, after)
-        for _, waiter in waiters:
-            _tell(tx, slot, waiter.run, waiter.step, waiter.n)
-        if len(waiters) < _SCAN:
-            break
-        after = waiters[-1][0]
+    name, path = split_shape(key)
+    for _, waiter in scan_all(tx.state, tables.SHAPE_WAITERS, (slot, name, path)):
+        _tell(tx, slot, waiter.run, waiter.step, waiter.n)
     tx.emit(slot, facts.ShapeAnswered(name=name, path=path))
     _keep(tx, engine, key)
 

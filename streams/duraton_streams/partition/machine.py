@@ -11,7 +11,7 @@ import msgspec
 from duraton_schemas.records.common import Cause, Fact
 from duraton_schemas.records.messages import Message
 from duraton_streams.logs.base import LogRecord, NewRecord
-from duraton_streams.state.table import Key, StateReader, StateWriter
+from duraton_streams.state.table import StateReader, StateWriter
 
 Applier = Callable[[StateWriter, Any], None]
 
@@ -107,7 +107,7 @@ class Machine(Protocol):
     def appliers(self) -> Mapping[type[Fact], Applier]:
         """How each fact changes state: total over the facts (a test proves it)."""
 
-    def started(self, state: StateReader, now: int) -> Sequence[object]:
+    def started(self, state: StateReader) -> Sequence[object]:
         """State has been recovered: rebuild what is kept in memory.
 
         Returns:
@@ -143,6 +143,3 @@ class Outlet(Protocol):
 
     def effects(self, partition: int, effects: Sequence[object]) -> None:
         """A batch's effects, in order."""
-
-
-TimerTarget = Key

@@ -164,7 +164,7 @@ class PartitionProcessor:
         self._at("open:took")
         # 5
         self._intake.follow(standing)
-        for call in self._machine.started(self.state, self.clock_ms):
+        for call in self._machine.started(self.state):
             self._intake.offer(call)
         self.wake()
 

@@ -4,6 +4,7 @@ A key is a tuple of whole numbers (0 to 2^64-1) and texts; tuples sort as their
 encoded bytes do, so a range of keys can be walked.
 """
 
+from collections.abc import Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -58,6 +59,33 @@ class StateReader(Protocol):
             limit: The most entries.
             after: Give only keys above this one.
         """
+
+
+def scan_all(
+    state: StateReader,
+    table: Table[V],
+    prefix: Key = (),
+    *,
+    page: int = 1_000,
+    after: Key | None = None,
+) -> Iterator[tuple[Key, V]]:
+    """All entries whose key begins with a prefix, read page by page.
+
+    What is written meanwhile is met where its key is above the page that is being walked.
+
+    Args:
+        state: Where to look.
+        table: The table.
+        prefix: The first parts; empty for the whole table.
+        page: Entries held at once.
+        after: Give only keys above this one.
+    """
+    while True:
+        rows = state.scan(table, prefix, page, after)
+        yield from rows
+        if len(rows) < page:
+            return
+        after = rows[-1][0]
 
 
 class StateWriter(StateReader, Protocol):
