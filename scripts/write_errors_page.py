@@ -43,10 +43,6 @@ OTHER_CODES = {
             "The run that a step invoked was cancelled, so the step failed for good.",
             "Start the child again if it was cancelled by mistake.",
         ),
-        "cron-malformed": (
-            "The schedule is not five fields that a cron understands, or its time zone is unknown.",
-            'Write five fields such as "0 9 * * MON-FRI" and a zone such as "Europe/Berlin".',
-        ),
         "parked": (
             (
                 "A command or message could not be decided about and names no run: its bytes are "

@@ -1,14 +1,15 @@
 """Errors of the engine, and the codes of what it answers and records.
 
 EngineError
-├── WorkflowUnknownError    nobody registered the workflow
-└── AnswerError             a runner's answer that makes no sense
+└── WorkflowUnknownError    nobody registered the workflow
 
 The codes below stand in the errors of runs and in refusals; each has a section
 in docs/reference/errors.md.
 """
 
 from typing import ClassVar
+
+from duraton_schemas.records.common import ErrorInfo
 
 
 class EngineError(Exception):
@@ -26,19 +27,21 @@ class WorkflowUnknownError(EngineError):
     advice = "Register the app, or correct the workflow's name."
 
 
-class AnswerError(EngineError):
-    """A runner answered what it cannot have meant."""
-
-    code = "runner-answer"
-    advice = "Use an SDK of the protocol's version."
-
-
 RUN_NOT_ACTIVE = "run-not-active"
 RUN_NOT_PAUSED = "run-not-paused"
 RUN_STATE_TOO_LARGE = "run-state-too-large"
 RUNNER_UNREACHABLE = "runner-unreachable"
 CHILD_CANCELLED = "child-cancelled"
-CANCELLED = "cancelled"
+RUN_CANCELLED = "cancelled"
 STEPS_TOO_MANY = "steps-too-many"
 SHAPES_TOO_MANY = "shapes-too-many"
-CRON_MALFORMED = "cron-malformed"
+
+
+def workflow_unknown(app: str, workflow: str) -> ErrorInfo:
+    """The error of what names a workflow that no app has registered; trying again cannot help."""
+    return ErrorInfo(
+        message=f"no app has registered the workflow {app}/{workflow}",
+        name=WorkflowUnknownError.__name__,
+        code=WorkflowUnknownError.code,
+        final=True,
+    )

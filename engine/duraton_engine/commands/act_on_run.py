@@ -5,9 +5,10 @@ from duraton_engine.commands.invocation import hold
 from duraton_engine.commands.start_run import start_or_queue
 from duraton_engine.context import EngineContext
 from duraton_engine.effects import Reply
-from duraton_engine.errors import RUN_NOT_ACTIVE, RUN_NOT_PAUSED
+from duraton_engine.errors import RUN_CANCELLED, RUN_NOT_ACTIVE, RUN_NOT_PAUSED
 from duraton_engine.state import objects, tables
 from duraton_engine.state.objects import RunState
+from duraton_engine.state.reading import unended_run
 from duraton_schemas.errors import BadRecordError
 from duraton_schemas.ids import run_slot
 from duraton_schemas.records import commands
@@ -34,7 +35,7 @@ def cancel_run(tx: Transition, engine: EngineContext, command: commands.CancelRu
     if run is None:
         return
     reason = command.reason or "cancelled by a person"
-    error = ErrorInfo(message=reason, name="CancelledError", code="cancelled")
+    error = ErrorInfo(message=reason, name="CancelledError", code=RUN_CANCELLED)
     end_run(tx, engine, run_slot(run.id), run, CANCELLED, error=error)
     tx.effect(Reply(command.id, ok=True, run=run.id, status=CANCELLED))
 
@@ -62,10 +63,8 @@ def resume_run(tx: Transition, engine: EngineContext, command: commands.ResumeRu
         return
     slot = run_slot(run.id)
     tx.emit(slot, facts.RunResumed(run=run.id, caller=command.caller))
-    now = tx.state.get(tables.RUNS, (slot, run.id))
-    assert now is not None, "a resumed run exists"
+    now = unended_run(tx.state, slot, run.id)
     if now.status == objects.QUEUED:
         start_or_queue(tx, engine, slot, now, "resume")
-    after = tx.state.get(tables.RUNS, (slot, run.id))
-    assert after is not None, "a resumed run exists"
+    after = unended_run(tx.state, slot, run.id)
     tx.effect(Reply(command.id, ok=True, run=run.id, status=after.status))

@@ -3,7 +3,7 @@
 from duraton_engine.calls import Answered
 from duraton_engine.commands import call_step, complete_step
 from duraton_engine.commands.end_run import COMPLETED, FAILED, end_run
-from duraton_engine.commands.invocation import ENGINE_KINDS, acknowledge
+from duraton_engine.commands.invocation import ENGINE_KINDS, acknowledge, acknowledge_step
 from duraton_engine.commands.lose_invoke import lose_invoke
 from duraton_engine.commands.start_run import release, start_or_queue
 from duraton_engine.context import EngineContext
@@ -12,6 +12,7 @@ from duraton_engine.errors import STEPS_TOO_MANY
 from duraton_engine.retry import next_attempt_at
 from duraton_engine.state import objects, tables
 from duraton_engine.state.objects import RunState, step_key
+from duraton_engine.state.reading import unended_run
 from duraton_engine.wire import error_info, spend_of, stale_answer
 from duraton_schemas.ids import run_slot
 from duraton_schemas.options import Retry
@@ -84,15 +85,14 @@ def _step(
 
 def _known(tx: Transition, run: RunState, boot: str, frame: Step, old: objects.StepState) -> bool:
     """Answer what was sent before and is recorded; acks are idempotent (DESIGN 8)."""
-    ack = {"step": frame.step, "n": frame.n, "attempt": frame.attempt}
     if old.status == objects.DONE:
-        acknowledge(tx, run, boot, frame.token, number=old.number, **ack)  # type: ignore[arg-type]  # the dict holds texts and numbers as the parameters want them
+        acknowledge_step(tx, run, boot, frame, number=old.number)
         return True
     if frame.kind in ENGINE_KINDS:
-        acknowledge(tx, run, boot, frame.token, **ack)  # type: ignore[arg-type]  # as above
+        acknowledge_step(tx, run, boot, frame)
         return True
     if frame.attempt < old.attempt:
-        acknowledge(tx, run, boot, frame.token, retry_at=old.due or tx.now, **ack)  # type: ignore[arg-type]  # as above
+        acknowledge_step(tx, run, boot, frame, retry_at=old.due or tx.now)
         return True
     return False
 
@@ -111,8 +111,7 @@ def _suspend(
     release(tx, engine, run)
     tx.emit(slot, facts.RunSuspended(run=run.id, seen=frame.seen, ready=ready))
     if ready:
-        again = tx.state.get(tables.RUNS, (slot, run.id))
-        assert again is not None, "a suspended run exists"
+        again = unended_run(tx.state, slot, run.id)
         start_or_queue(tx, engine, slot, again, "suspend")
 
 

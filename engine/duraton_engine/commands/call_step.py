@@ -1,17 +1,18 @@
 """A handler called a step that the engine brings to its end: a sleep, a wait, a child."""
 
 from duraton_engine.commands import complete_step
-from duraton_engine.commands.invocation import acknowledge
+from duraton_engine.commands.invocation import acknowledge_step
 from duraton_engine.commands.record_event import wait_slot
 from duraton_engine.context import EngineContext
-from duraton_engine.errors import WorkflowUnknownError
-from duraton_engine.state import tables
+from duraton_engine.errors import workflow_unknown
 from duraton_engine.state.objects import RunState
+from duraton_engine.state.reading import input_of
+from duraton_engine.wire import frame_error
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records import messages
 from duraton_schemas.records.common import Caller
 from duraton_schemas.slots import PROJECT_SLOT, home_slot
-from duraton_schemas.wire.frames import FrameError, Step
+from duraton_schemas.wire.frames import Step
 from duraton_streams.partition.machine import Transition
 
 
@@ -21,12 +22,8 @@ def call(
     """Record the call, arm its timer, and tell whom it concerns."""
     app = frame.app or run.app
     if frame.kind == "invoke" and not _registered(engine, app, frame.workflow):
-        error = FrameError(
-            message=f"no app has registered the workflow {app}/{frame.workflow}",
-            name="WorkflowUnknownError",
-            code=WorkflowUnknownError.code,
-            final=True,  # as where the child's home refuses it (P54)
-        )
+        # As where the child's home refuses it (P54).
+        error = frame_error(workflow_unknown(app, frame.workflow or ""))
         complete_step.fail(tx, engine, slot, run, boot, frame, error)
         return
     called = facts.StepCalled(
@@ -46,7 +43,7 @@ def call(
         retry=frame.retry,
     )
     tx.emit(slot, called)
-    acknowledge(tx, run, boot, frame.token, step=frame.step, n=frame.n, attempt=frame.attempt)
+    acknowledge_step(tx, run, boot, frame)
     if frame.kind == "wait":
         _place_wait(tx, engine, slot, run, frame)
     elif frame.kind == "invoke":
@@ -101,8 +98,7 @@ def ask_child(
 ) -> None:
     """Ask a workflow's home for the child of a step (P54)."""
     assert workflow is not None, "an invoked workflow has a name"
-    given = tx.state.get(tables.INPUTS, (slot, run.id))
-    assert given is not None, "an unended run has its input"
+    given = input_of(tx.state, slot, run.id)
     asked = messages.ChildAsked(
         app=app,
         workflow=workflow,

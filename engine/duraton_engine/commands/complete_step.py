@@ -1,14 +1,15 @@
 """A step's code has ended: its result is recorded once, or its failure and what follows."""
 
 from duraton_engine.commands.end_run import FAILED, end_run
-from duraton_engine.commands.invocation import acknowledge, wake
+from duraton_engine.commands.invocation import acknowledge_step, wake
 from duraton_engine.commands.record_event import record_event
 from duraton_engine.commands.start_run import start_or_queue
 from duraton_engine.context import EngineContext
 from duraton_engine.errors import RUN_STATE_TOO_LARGE
 from duraton_engine.retry import next_attempt_at, read_policy
-from duraton_engine.state import objects, tables
+from duraton_engine.state import objects
 from duraton_engine.state.objects import RunState, StepState, step_key
+from duraton_engine.state.reading import input_of, unended_run
 from duraton_engine.wire import error_info, spend_of
 from duraton_schemas.options import Retry
 from duraton_schemas.records import journal as facts
@@ -43,34 +44,8 @@ def complete(
         spend=spend_of(frame.spend),
     )
     tx.emit(slot, completed)
-    _acknowledge(tx, slot, run, boot, frame, number=number)
-
-
-def _acknowledge(
-    tx: Transition,
-    slot: int,
-    run: RunState,
-    boot: str,
-    frame: Step,
-    *,
-    number: int = 0,
-    output: str | None = None,
-    retry_at: int | None = None,
-) -> None:
-    now = tx.state.get(tables.RUNS, (slot, run.id))
-    assert now is not None, "the run goes on"
-    acknowledge(
-        tx,
-        now,
-        boot,
-        frame.token,
-        step=frame.step,
-        n=frame.n,
-        attempt=frame.attempt,
-        number=number,
-        output=output,
-        retry_at=retry_at,
-    )
+    now = unended_run(tx.state, slot, run.id)
+    acknowledge_step(tx, now, boot, frame, number=number)
 
 
 def _too_large(engine: EngineContext) -> FrameError:
@@ -117,11 +92,10 @@ def fail(
         spend=spend_of(frame.spend),
     )
     tx.emit(slot, failed)
+    now = unended_run(tx.state, slot, run.id)
     if retry_at is not None:
-        _acknowledge(tx, slot, run, boot, frame, retry_at=retry_at)
+        acknowledge_step(tx, now, boot, frame, retry_at=retry_at)
         return
-    now = tx.state.get(tables.RUNS, (slot, run.id))
-    assert now is not None, "the run has not ended yet"
     end_run(tx, engine, slot, now, FAILED, error=info)
 
 
@@ -144,9 +118,9 @@ def send_event(
         started_at=frame.started_at,
     )
     tx.emit(slot, completed)
-    _acknowledge(tx, slot, run, boot, frame, number=number, output=output)
-    given = tx.state.get(tables.INPUTS, (slot, run.id))
-    assert given is not None, "an unended run has its input"
+    now = unended_run(tx.state, slot, run.id)
+    acknowledge_step(tx, now, boot, frame, number=number, output=output)
+    given = input_of(tx.state, slot, run.id)
     event = Event(
         id=event_id,
         name=frame.event or "",
@@ -197,8 +171,7 @@ def bring_result(
 
 def go_on(tx: Transition, engine: EngineContext, slot: int, run_id: str, item: WakeItem) -> None:
     """Wake a live handler, or let a run that waits go on."""
-    run = tx.state.get(tables.RUNS, (slot, run_id))
-    assert run is not None, "the run goes on"
+    run = unended_run(tx.state, slot, run_id)
     if run.status == objects.RUNNING:
         wake(tx, run, item)
     elif run.status == objects.WAITING and run.retry_at is None:

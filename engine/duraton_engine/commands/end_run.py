@@ -5,8 +5,9 @@ from duraton_engine.commands.record_event import wait_slot
 from duraton_engine.commands.start_run import release, start_or_queue
 from duraton_engine.context import EngineContext
 from duraton_engine.outcomes import outcome_record
-from duraton_engine.state import objects, tables
+from duraton_engine.state import objects
 from duraton_engine.state.objects import RunInput, RunState, split_step_key
+from duraton_engine.state.reading import input_of, unended_run
 from duraton_schemas.ids import run_id, run_slot
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records import messages
@@ -41,8 +42,7 @@ def end_run(
         error: Why it failed or was cancelled.
         tell: Whether its runner is to be told to stop.
     """
-    given = tx.state.get(tables.INPUTS, (slot, run.id))
-    assert given is not None, "an unended run has its input"
+    given = input_of(tx.state, slot, run.id)
     if tell:
         stop(tx, run, status)
     release(tx, engine, run)
@@ -60,8 +60,7 @@ def end_run(
     tx.emit(slot, ended)
     _answer_parent(tx, slot, run, given, ended)
     if ended.failure_run is not None:
-        failure = tx.state.get(tables.RUNS, (slot, ended.failure_run))
-        assert failure is not None, "the fact created it"
+        failure = unended_run(tx.state, slot, ended.failure_run)
         start_or_queue(tx, engine, slot, failure, "failure")
 
 

@@ -9,6 +9,7 @@ from duraton_engine.commands.wait_shapes import check_shape
 from duraton_engine.context import EngineContext
 from duraton_engine.state import objects, tables
 from duraton_engine.state.objects import step_key
+from duraton_engine.state.reading import unended_run
 from duraton_schemas.records import journal as facts
 from duraton_schemas.wire.frames import WakeItem
 from duraton_streams.partition.machine import Transition
@@ -34,11 +35,8 @@ def fire_timer(tx: Transition, engine: EngineContext, target: Key) -> None:
         raise AssertionError(f"a timer for {kind!r}")
 
 
-def _step(
-    tx: Transition, engine: EngineContext, slot: int, run_id: str, step: str, n: int
-) -> None:
-    run = tx.state.get(tables.RUNS, (slot, run_id))
-    assert run is not None, "a run that ended took its timers along"
+def _step(tx: Transition, engine: EngineContext, slot: int, run_id: str, step: str, n: int) -> None:
+    run = unended_run(tx.state, slot, run_id)
     old = run.steps[step_key(step, n)]
     if old.status == objects.BACKOFF:
         if old.kind == "invoke":

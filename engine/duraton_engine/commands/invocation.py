@@ -10,6 +10,7 @@ from duraton_schemas.wire.frames import (
     FrameEvent,
     Invoke,
     Pause,
+    Step,
     StepMemo,
     Wake,
     WakeItem,
@@ -90,27 +91,41 @@ def _memos(state: StateReader, slot: int, run: RunState) -> list[StepMemo]:
 
 
 def acknowledge(
+    tx: Transition, run: RunState, boot: str, token: str, of: str, retry_at: int | None = None
+) -> None:
+    """Tell the runner that a suspend, a completion or a failure is committed."""
+    spend = frame_spend(run.spend)
+    frame = Ack(run=run.id, token=token, of=of, retry_at=retry_at, epoch=tx.epoch, spend=spend)
+    tx.effect(ToRunner(boot, frame))
+
+
+def acknowledge_step(
     tx: Transition,
     run: RunState,
     boot: str,
-    token: str,
+    step: Step,
     *,
-    of: str = "step",
-    step: str = "",
-    n: int = 0,
-    attempt: int = 1,
     number: int = 0,
     output: str | None = None,
     retry_at: int | None = None,
 ) -> None:
-    """Tell the runner that an answer is committed."""
+    """Tell the runner that an answer about a step is committed.
+
+    Args:
+        tx: The transition.
+        run: The run, as it is after that.
+        boot: The runner process.
+        step: The answer.
+        number: The result's number, where the step has its result.
+        output: What the handler sees where the engine made it, as JSON text.
+        retry_at: When the next attempt is due, where this one failed.
+    """
     frame = Ack(
         run=run.id,
-        token=token,
-        of=of,
-        step=step,
-        n=n,
-        attempt=attempt,
+        token=step.token,
+        step=step.step,
+        n=step.n,
+        attempt=step.attempt,
         number=number,
         output=output,
         retry_at=retry_at,

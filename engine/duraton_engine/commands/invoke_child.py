@@ -5,10 +5,11 @@ from duraton_engine.commands.complete_step import bring_result, policy_of
 from duraton_engine.commands.end_run import CANCELLED, COMPLETED, FAILED, child_origin, end_run
 from duraton_engine.commands.start_run import create_run
 from duraton_engine.context import EngineContext
-from duraton_engine.errors import CHILD_CANCELLED, WorkflowUnknownError
+from duraton_engine.errors import CHILD_CANCELLED, RUN_CANCELLED, workflow_unknown
 from duraton_engine.retry import next_attempt_at
 from duraton_engine.state import objects, tables
 from duraton_engine.state.objects import RunState, StepState, step_key
+from duraton_engine.state.reading import unended_run
 from duraton_schemas.ids import run_id, run_slot
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records import messages
@@ -62,15 +63,7 @@ def child_asked(
     create_run(tx, engine, slot, child, created)
 
 
-def _refuse(
-    tx: Transition, slot: int, parent_slot: int, message: messages.ChildAsked
-) -> None:
-    error = ErrorInfo(
-        message=f"no app has registered the workflow {message.app}/{message.workflow}",
-        name="WorkflowUnknownError",
-        code=WorkflowUnknownError.code,
-        final=True,
-    )
+def _refuse(tx: Transition, slot: int, parent_slot: int, message: messages.ChildAsked) -> None:
     ended = messages.ChildEnded(
         parent=message.parent,
         step=message.step,
@@ -78,7 +71,7 @@ def _refuse(
         attempt=message.attempt,
         child=None,
         status="refused",
-        error=error,
+        error=workflow_unknown(message.app, message.workflow),
     )
     tx.send(parent_slot, ended, source=slot)
 
@@ -145,14 +138,11 @@ def child_ended(
     )
     tx.emit(slot, failed)
     if retry_at is None:
-        now = tx.state.get(tables.RUNS, (slot, run.id))
-        assert now is not None, "the run has not ended yet"
+        now = unended_run(tx.state, slot, run.id)
         end_run(tx, engine, slot, now, FAILED, error=error)
 
 
-def ask_again(
-    tx: Transition, slot: int, run: RunState, step: str, n: int, old: StepState
-) -> None:
+def ask_again(tx: Transition, slot: int, run: RunState, step: str, n: int, old: StepState) -> None:
     """The backoff of an invoked child is over: the engine asks for another child itself."""
     due = facts.StepDue(run=run.id, step=step, n=n, attempt=old.attempt)
     tx.emit(slot, due)
@@ -170,6 +160,6 @@ def child_cancelled(
     error = ErrorInfo(
         message=f"the parent run {message.parent} was cancelled",
         name="CancelledError",
-        code="cancelled",
+        code=RUN_CANCELLED,
     )
     end_run(tx, engine, slot, run, CANCELLED, error=error)

@@ -8,6 +8,7 @@ from duraton_engine.context import EngineContext
 from duraton_engine.errors import RUNNER_UNREACHABLE
 from duraton_engine.state import tables
 from duraton_engine.state.objects import RunState
+from duraton_engine.state.reading import unended_run
 from duraton_schemas.ids import run_slot
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records.common import ErrorInfo
@@ -45,8 +46,7 @@ def lose_invoke(
     )
     tx.emit(slot, failed)
     if not counts:
-        again = tx.state.get(tables.RUNS, (slot, run.id))
-        assert again is not None, "the run goes on"
+        again = unended_run(tx.state, slot, run.id)
         start_or_queue(tx, engine, slot, again, "takeover")
 
 
@@ -73,8 +73,7 @@ def _fail(
     release(tx, engine, run)
     failed = facts.InvokeFailed(run=run.id, invoke=invoke, reason=reason)
     tx.emit(slot, failed)
-    again = tx.state.get(tables.RUNS, (slot, run.id))
-    assert again is not None, "the run has not ended yet"
+    again = unended_run(tx.state, slot, run.id)
     error = ErrorInfo(
         message=f"the runner could not be reached in {invoke} invokes: {reason}",
         name="RunnerUnreachableError",

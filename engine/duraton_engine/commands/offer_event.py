@@ -3,11 +3,10 @@
 from duraton_engine.commands.start_run import create_run
 from duraton_engine.context import EngineContext
 from duraton_engine.effects import EventAnswered
-from duraton_engine.errors import WorkflowUnknownError
+from duraton_engine.errors import workflow_unknown
 from duraton_schemas.ids import run_id
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records import messages
-from duraton_schemas.records.common import ErrorInfo
 from duraton_streams.partition.machine import Transition
 
 
@@ -40,10 +39,6 @@ def offer_event(
 def _answer_unknown(tx: Transition, message: messages.EventOffered) -> None:
     # The registration that matched it was replaced before the offer arrived.
     if message.post:
-        error = ErrorInfo(
-            message=f"{message.app}/{message.workflow} is no longer registered",
-            name="WorkflowUnknownError",
-            code=WorkflowUnknownError.code,
-        )
+        error = workflow_unknown(message.app, message.workflow)
         answer = EventAnswered(message.post, message.app, message.workflow, "unknown", None, error)
         tx.effect(answer)

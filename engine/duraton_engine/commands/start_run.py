@@ -6,6 +6,7 @@ from duraton_engine.effects import ToRunner
 from duraton_engine.room import Seat
 from duraton_engine.state import objects, tables
 from duraton_engine.state.objects import RunState
+from duraton_engine.state.reading import input_of, unended_run
 from duraton_schemas.ids import Token
 from duraton_schemas.records import journal as facts
 from duraton_streams.partition.machine import Transition
@@ -64,8 +65,7 @@ def start_waiting(tx: Transition, engine: EngineContext) -> bool:
             rows = tx.state.scan(tables.QUEUE, (slot, app, workflow), 1)
             if not rows:
                 break
-            run = tx.state.get(tables.RUNS, (slot, rows[0][1].run))
-            assert run is not None, "a queued run exists"
+            run = unended_run(tx.state, slot, rows[0][1].run)
             start_or_queue(tx, engine, slot, run, "room")
             budget -= 1
     return False
@@ -99,9 +99,8 @@ def _start(
     text = str(token)
     engine.room.take(seat.boot, text)
     tx.undo(lambda: engine.room.free(seat.boot, text))
-    started = tx.state.get(tables.RUNS, (slot, run_id))
-    given = tx.state.get(tables.INPUTS, (slot, run_id))
-    assert started is not None and given is not None, "a started run exists"
+    started = unended_run(tx.state, slot, run_id)
+    given = input_of(tx.state, slot, run_id)
     tx.effect(ToRunner(seat.boot, invoke_frame(tx, slot, started, given)))
 
 

@@ -8,6 +8,7 @@ from duraton_engine.commands.end_run import FAILED, end_run
 from duraton_engine.context import EngineContext
 from duraton_engine.state import objects, tables
 from duraton_engine.state.objects import RunState, StepState, step_key
+from duraton_engine.state.reading import unended_run
 from duraton_schemas.ids import run_slot
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records import messages
@@ -130,8 +131,7 @@ def shape_refused(
         error=message.error,
     )
     tx.emit(slot, failed)
-    now = tx.state.get(tables.RUNS, (slot, run.id))
-    assert now is not None, "the run has not ended yet"
+    now = unended_run(tx.state, slot, run.id)
     end_run(tx, engine, slot, now, FAILED, error=message.error)
 
 
