@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/installed
 # What the demo needs alone, which is less to fetch.
 INSTALLED_DEMO := $(VENV)/installed-demo
 
-.PHONY: help demo test check bench fmt records docs clean
+.PHONY: help demo test soak check bench fmt records docs clean
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -34,6 +34,9 @@ demo: $(INSTALLED_DEMO) ## real data through a workflow, with a kill -9 in the m
 
 test: $(INSTALLED) ## all tests; those on a real Kafka where one can be started
 	$(BIN)/python -m pytest -rs $(ARGS)
+
+soak: $(INSTALLED) ## every crash point, and thousands of random scenarios: an hour or two
+	DURATON_TEST_POINTS=all DURATON_TEST_EXAMPLES=3000 $(BIN)/python -m pytest -q -o timeout=14400 tests/properties $(ARGS)
 
 check: $(INSTALLED) ## lint, format, types, and the rules of the house
 	$(BIN)/ruff check .

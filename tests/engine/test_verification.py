@@ -120,7 +120,7 @@ async def test_a_state_ahead_of_the_journal_is_a_problem():
     state = state_of(log, 0)
     shorter = copy_of(log, lambda fact, raw: [raw], upto=20)
     report = verify(shorter, 0, APPLIERS, TABLES, CODEC, stored=state)
-    assert [problem.code for problem in report.problems][0] == "standing"
+    assert report.problems[0].code == "standing"
 
 
 def copy_of(log, change, upto=None):

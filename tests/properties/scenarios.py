@@ -5,14 +5,14 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field
 
-from hypothesis import strategies as st
-
 import model
 from crash_points import Drive, Labels, Stop, Stopping, shown
+from hypothesis import strategies as st
+from model import GRAIN, Gather, Invoke, Model, Policy, Run, Send, Sleep, Throw, Wait, Workflow
+
 from duraton.testing import Engine
 from duraton_api.verification import verify_cluster
 from duraton_schemas.records import journal as facts
-from model import GRAIN, Gather, Invoke, Model, Policy, Run, Send, Sleep, Throw, Wait, Workflow
 
 NAMES = ("red", "green", "blue")
 CHILDREN = ("leaf", "twig")
@@ -153,7 +153,8 @@ def before(times, end):
 class Both:
     """A scenario on the engine and on the model, side by side."""
 
-    def __init__(self, workflows, partitions, stop, transport="connect"):
+    def __init__(self, workflows, partitions, stop, transport="connect", order=None):
+        self.order = order
         self.model = Model(workflows)
         self.workflows = workflows
         point = None if stop is None else Stop(stop[0], stop[1], False, stop[2])
@@ -168,6 +169,8 @@ class Both:
 
     async def go(self, given):
         async with self.engine:
+            if self.order is not None:
+                shuffle_turns(self.engine.host, self.order)
             self.drive = Drive(self.engine, self.stopping)
             self.stopping.armed = True
             for number, action in enumerate(given):
@@ -278,7 +281,9 @@ class Both:
         expected = self.model.runs
         # What begins in the very instant in which its run fails may be or not be.
         last = {
-            name: run.ended for name, run in expected.items() if run.status in ("failed", "cancelled")
+            name: run.ended
+            for name, run in expected.items()
+            if run.status in ("failed", "cancelled")
         }
         doubtful = {
             name for name in found.keys() ^ expected.keys() if self.begun_at_the_end(name, last)
@@ -293,7 +298,9 @@ class Both:
             at = last.get(name)
             steps, failed = before(one.steps, at), before(one.failed, at)
             assert steps == before(run.steps, at), f"{name}: steps {one.steps}, not {run.steps}"
-            assert failed == before(run.failed, at), f"{name}: failed {one.failed}, not {run.failed}"
+            assert failed == before(run.failed, at), (
+                f"{name}: failed {one.failed}, not {run.failed}"
+            )
         wanted = self.model.executions
         for odd in (executions - wanted) + (wanted - executions):
             name, step, _, at = odd
@@ -326,7 +333,26 @@ class Both:
         return f"{event.name}:{data['n']}"
 
 
-def run_scenario(workflows, given, partitions=1, stop=None, transport="connect"):
-    both = Both(workflows, partitions, stop, transport)
+def shuffle_turns(host, order):
+    """Let partitions take their turns in an order that is drawn anew each time.
+
+    Some take several before others take one, so that messages between them are late.
+    """
+
+    def turn():
+        if not host.alive:
+            return False
+        processors = list(host.core.processors)
+        order.shuffle(processors)
+        few = processors[: order.randint(1, len(processors))]
+        if any(processor.turn() for processor in few if order.random() < 0.7):
+            return True
+        return any(processor.turn() for processor in processors)
+
+    host.turn = turn
+
+
+def run_scenario(workflows, given, partitions=1, stop=None, transport="connect", order=None):
+    both = Both(workflows, partitions, stop, transport, order)
     asyncio.run(both.go(given))
     return both

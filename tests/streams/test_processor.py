@@ -27,6 +27,7 @@ from duraton_streams.logs.base import (
 )
 from duraton_streams.logs.memory import MemoryLog
 from duraton_streams.partition.clock import ManualClock
+from duraton_streams.partition.machine import Input
 from duraton_streams.partition.processor import PartitionProcessor
 from duraton_streams.partition.settings import ProcessorSettings
 from duraton_streams.partition.shadow import Shadow
@@ -148,7 +149,13 @@ class Rig:
     def step(self, invoke, step="a", output='"done"', n=0):
         self.answer(
             Step(
-                run=invoke.run, token=invoke.token, step=step, n=n, kind="run", seen=0, output=output
+                run=invoke.run,
+                token=invoke.token,
+                step=step,
+                n=n,
+                kind="run",
+                seen=0,
+                output=output,
             )
         )
 
@@ -257,7 +264,7 @@ def test_a_timer_that_an_earlier_one_took_back_does_not_fire():
     def ends_the_run(item):
         if isinstance(item.value, tuple):
             cancel = commands.CancelRun(id="c", caller=ME, run=invoke.run)
-            item = item._replace(value=cancel)
+            item = Input(item.cause, cancel)
         return item
 
     rig.machine.instead = ends_the_run
