@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from duraton_schemas.codec import MAGIC, Codec
-from duraton_schemas.errors import BadRecordError
+from duraton_schemas.errors import BadRecordError, ValueFormError
 from duraton_schemas.options import NAME_LENGTH_MAX
 from duraton_schemas.records.common import Record
 from duraton_schemas.records.public import Event
-from duraton_schemas.values import EVENT_BYTES_MAX, RECORD_BYTES_MAX, dump
+from duraton_schemas.values import EVENT_BYTES_MAX, RECORD_BYTES_MAX, check_depth, dump
 from duraton_streams.logs.base import EVENTS, LogRecord
 
 POST_HEADER = "duraton_post"
@@ -23,6 +23,11 @@ REGISTRY_HEADER = "duraton_registry"
 
 _FIELDS = frozenset(("id", "name", "data", "ts", "dedupeId", "subject"))
 _CLOUD_EVENT = "ce_"
+_VERSION_DIGITS_MAX = 18
+ID_LENGTH_MAX = 500
+"""Characters of an event's id, dedupe id and subject."""
+TS_MAX = 253_402_300_799_999
+"""The last millisecond of the year 9999, which is the last that dates can be shown of."""
 
 
 def header(record: LogRecord, name: str) -> str | None:
@@ -41,7 +46,9 @@ def wanted_registry(record: LogRecord) -> int:
     if not record.headers:
         return 0
     text = header(record, REGISTRY_HEADER)
-    return int(text) if text is not None and text.isdecimal() else 0
+    if text is None or not text.isdecimal() or len(text) > _VERSION_DIGITS_MAX:
+        return 0
+    return int(text)
 
 
 def decode_input(codec: Codec, record: LogRecord) -> Record:
@@ -72,21 +79,36 @@ def _check(event: Event) -> None:
         raise BadRecordError(f"an event's name has 1 to {NAME_LENGTH_MAX} characters")
     if not event.id:
         raise BadRecordError("an event's id is not empty")
+    for field, text in (
+        ("id", event.id),
+        ("dedupeId", event.dedupe_id),
+        ("subject", event.subject),
+    ):
+        if text is not None and len(text) > ID_LENGTH_MAX:
+            raise BadRecordError(f"an event's {field} has at most {ID_LENGTH_MAX} characters")
+    if not 0 <= event.ts <= TS_MAX:
+        raise BadRecordError(f"an event's ts is from 0 to {TS_MAX}, not {event.ts}")
     if len(event.data) > EVENT_BYTES_MAX:
         raise BadRecordError(f"an event's data has at most {EVENT_BYTES_MAX} bytes")
-    try:
-        data = msgspec.json.decode(event.data)
-    except msgspec.DecodeError as error:
-        raise BadRecordError(f"an event's data is JSON: {error}") from error
+    data = _json(event.data, "an event's data is JSON")
     if data is not None and not isinstance(data, dict):
         raise BadRecordError("an event's data is a JSON object")
 
 
-def _json_event(record: LogRecord, raw: bytes) -> Event:
+def _json(text: str | bytes, what: str) -> Any:
+    """The value of a JSON text that is nested no deeper than values may be."""
     try:
-        value = msgspec.json.decode(raw)
-    except msgspec.DecodeError as error:
-        raise BadRecordError(f"the record is neither Avro nor JSON: {error}") from error
+        value = msgspec.json.decode(text)
+        check_depth(value, text)
+    except (msgspec.DecodeError, ValueFormError) as error:
+        raise BadRecordError(f"{what}: {error}") from error
+    except RecursionError as error:
+        raise BadRecordError(f"{what}: it is nested too deeply") from error
+    return value
+
+
+def _json_event(record: LogRecord, raw: bytes) -> Event:
+    value = _json(raw, "the record is neither Avro nor JSON")
     kind = header(record, f"{_CLOUD_EVENT}type")
     given: dict[str, Any]
     if kind is not None:

@@ -7,6 +7,8 @@ from duraton_schemas.wire.frames import FrameError
 
 RETRY_AFTER_MS_MAX = 366 * 86_400_000
 """The longest that RetryAfterError may ask for: a year (P35)."""
+BACKOFF_MS_MAX = 100 * 366 * 86_400_000
+"""A hundred years, however large a policy's numbers are: times have to be written."""
 
 
 def backoff_ms(policy: Retry, attempt: int) -> int:
@@ -24,7 +26,7 @@ def backoff_ms(policy: Retry, attempt: int) -> int:
         delay = policy.initial_delay_ms << doublings
     else:
         delay = policy.initial_delay_ms
-    return min(delay, policy.max_delay_ms)
+    return min(delay, policy.max_delay_ms, BACKOFF_MS_MAX)
 
 
 def next_attempt_at(policy: Retry, attempt: int, error: FrameError, now: int) -> int | None:

@@ -10,7 +10,7 @@ import decimal
 import enum
 import math
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -59,6 +59,38 @@ def dump(value: object, *, limit: int = STEP_OUTPUT_BYTES_MAX) -> str:
 def load(text: str) -> object:
     """The value that a stored JSON text gives."""
     return _decoder.decode(text)
+
+
+def check_depth(value: object, text: str | bytes) -> None:
+    """Refuse a value that is nested deeper than `dump` allows.
+
+    Args:
+        value: A value that JSON gave.
+        text: The JSON that gave it; without enough brackets in it nothing is walked.
+
+    Raises:
+        ValueFormError: It is nested more than `DEPTH_MAX` deep.
+    """
+    opened = (
+        text.count("{") + text.count("[")
+        if isinstance(text, str)
+        else text.count(b"{") + text.count(b"[")
+    )
+    if opened <= DEPTH_MAX:
+        return
+    level = [value]
+    for _ in range(DEPTH_MAX + 1):
+        level = [inner for outer in level for inner in _inside(outer)]
+        if not level:
+            return
+    raise ValueFormError(f"the value is nested more than {DEPTH_MAX} deep")
+
+
+def _inside(value: object) -> Iterable[object]:
+    """What a value of JSON holds, one level down."""
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _plain(value: object, depth: int) -> object:

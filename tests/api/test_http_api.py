@@ -181,6 +181,8 @@ async def test_a_repeat_and_a_slow_workflow(node):
         (b'{"name": "a", "id": ""}', "$.id"),
         (b'{"name": "a", "data": {"x": NaN}}', "no JSON"),
         (b'{"name": "a", "data": ' + b'{"x":' * 5000 + b"1" + b"}" * 5001, "nested"),
+        (b'{"name": "a", "data": ' + b'{"x":' * 900 + b"1" + b"}" * 901, "nested"),
+        (b'{"name": "a", "data": ' + b'{"x":' * 201 + b"1234567890123456" + b"}" * 202, "nested"),
     ],
 )
 async def test_bad_events_are_refused_and_nothing_is_stored(node, body, says):

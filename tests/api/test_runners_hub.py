@@ -344,6 +344,8 @@ async def test_a_draining_runner_that_is_cut_off_is_waited_for(world):
     [
         (b"", 4400),
         (b"\xff\x00nonsense", 4400),
+        (b"\x91\x82\xa4type\xa5hello\xa4name\xa2\xff\xfe", 4400),
+        (b"\x91\x82\xa4type\xa5hello\xa4xxxx" + b"\x91" * 10_000 + b"\xc0", 4400),
         (wire.encode([]), 4400),
         (wire.encode([wire.Ping()]), 4400),
         (wire.encode([wire.Complete(run=RUN, token="0.1.1")]), 4400),
@@ -435,6 +437,16 @@ async def test_answers_of_no_run_and_of_other_partitions_are_stale(world):
         wire.Step(run=RUN, token="0.1.1", step="a", kind="sleep", due_ms=-5),
         wire.Step(run=RUN, token="0.1.1", step="a", kind="wait"),
         wire.Step(run=RUN, token="0.1.1", step="a", kind="invoke", event="x"),
+        wire.Step(run=RUN, token="0.1.1", step="a", kind="wait", event="x", path="p" * 501),
+        wire.Step(run=RUN, token="0.1.1", step="a", kind="wait", event="x", value="v" * 4_001),
+        wire.Step(run=RUN, token="0.1.1", step="a", output="1", retry="{nonsense"),
+        wire.Step(run=RUN, token="0.1.1", step="a", output="1", retry='{"maxAttempts":0}'),
+        wire.Step(run=RUN, token="0.1.1", step="a", output="1", retry=" " * 3_000 + "{}"),
+        wire.Step(
+            run=RUN, token="0.1.1", step="a", error=wire.FrameError(message="", name="n" * 501)
+        ),
+        wire.Fail(run=RUN, token="0.1.1", error=wire.FrameError(message="", retry_at=2**63)),
+        wire.Fail(run=RUN, token="0.1.1", error=wire.FrameError(message="", retry_after_ms=-1)),
         wire.Complete(run=RUN, token="0.1.1", seen=-1),
     ],
 )
@@ -534,3 +546,45 @@ def test_a_reason_fits_a_close_frame():
         reason = close_reason("options-refused", message)
         assert len(reason.encode()) <= REASON_BYTES_MAX
         assert json.loads(reason)["code"] == "options-refused"
+
+
+async def test_what_is_never_acknowledged_does_not_hold_a_runner_back_for_ever():
+    world = World(unanswered_max=3)
+    runner = await world.runner()
+    error = wire.FrameError(message="x", final=True)
+    for number in range(20):
+        token = f"0.1.{number}"
+        # What ends an invocation is answered by a cancel.
+        runner.say(
+            wire.Step(run=RUN, token=token, step="a", error=error),
+            wire.Step(run=RUN, token=token, step="b", error=error),
+        )
+        world.hub.deliver([ToRunner("boot-a", wire.Cancel(run=RUN, token=token))])
+        # Nonsense and answers of no run reach no partition.
+        runner.say(
+            wire.Step(run=RUN, token=token, step="", output="1"),
+            wire.Complete(run="nonsense", token=token),
+            wire.Complete(run=RUN, token="0." + "1" * 1_000),
+        )
+        assert not runner.paused
+    assert len(world.calls(Answered)) == 40
+
+
+@pytest.mark.parametrize(
+    ("output", "stored"),
+    [
+        ("1e999", False),
+        ("9" * 5_000, False),
+        ("[" * 100_000, False),
+        ("[" * 202 + "]" * 202, False),
+        ("[" * 201 + "]" * 201, True),
+        ('"\\ud800"', False),
+    ],
+    ids=["infinite", "digits", "deep", "a-little-deep", "not-too-deep", "half-a-pair"],
+)
+async def test_a_value_that_could_not_be_read_again_is_not_stored(world, output, stored):
+    runner = await world.runner()
+    runner.say(wire.Step(run=RUN, token="0.1.1", step="a", output=output))
+    [(_, call)] = world.calls(Answered)
+    assert (call.frame.error is None) == stored and runner.closed is None
+    assert stored or call.frame.error.code == "value-not-json"

@@ -18,7 +18,7 @@ from duraton_schemas.errors import ValueFormError
 from duraton_schemas.options import NAME_LENGTH_MAX
 from duraton_schemas.records.common import Caller
 from duraton_schemas.records.public import Event
-from duraton_schemas.values import SAFE_INTEGER_MAX
+from duraton_schemas.values import SAFE_INTEGER_MAX, check_depth
 
 ID_LENGTH_MAX = 500
 """Characters of an event's id, dedupe id and subject."""
@@ -132,9 +132,9 @@ def _event(body: EventBody, n: int, array: bool, made: _Made) -> Event:
     ):
         if text is not None:
             _check_text(f"{where}.{field}", text, ID_LENGTH_MAX)
+    data = _encoded(f"{where}.data", body.data)
     if made.check_numbers:
         _check_numbers(f"{where}.data", body.data)
-    data = _encoder.encode(body.data)
     limit = made.settings.event_bytes_max
     if len(data) > limit:
         raise TooLargeError(f"{where}.data is {len(data)} bytes, the limit is {limit}")
@@ -147,6 +147,17 @@ def _event(body: EventBody, n: int, array: bool, made: _Made) -> Event:
         subject=body.subject,
         caller=made.caller,
     )
+
+
+def _encoded(where: str, value: dict[str, Any]) -> bytes:
+    try:
+        data = _encoder.encode(value)
+        check_depth(value, data)
+    except RecursionError as error:
+        raise BadJsonError(f"{where}: the value is nested too deeply") from error
+    except ValueFormError as error:
+        raise BadJsonError(f"{where}: {error}") from error
+    return data
 
 
 def _moment(ts: int | str | None, where: str) -> int:

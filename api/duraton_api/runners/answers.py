@@ -8,24 +8,32 @@ from functools import lru_cache
 
 import msgspec
 
-from duraton_schemas.errors import BadRecordError
+from duraton_schemas.errors import BadRecordError, OptionsError, ValueFormError
 from duraton_schemas.ids import run_slot
-from duraton_schemas.values import STEP_OUTPUT_BYTES_MAX
+from duraton_schemas.options import Retry
+from duraton_schemas.values import STEP_OUTPUT_BYTES_MAX, check_depth
 from duraton_schemas.wire.frames import Complete, Fail, FrameError, Step, Suspend
 
 NUMBER_MAX = 2**53
 """Counts and times beyond it cannot be told apart in JSON."""
 NAME_LENGTH_MAX = 500
 """Of a step's id, an event's name, an app or a workflow."""
+VALUE_LENGTH_MAX = 4_000
+"""Of the value that a wait's field must have; it stands in keys of the state."""
+RETRY_LENGTH_MAX = 2_000
+"""Of a step's own retry policy as JSON."""
 ERROR_LENGTH_MAX = 256 << 10
 """Letters of an error's message or traceback that are kept."""
 RUN_LENGTH_MAX = 64
 """Longer texts are no run ids and are not remembered."""
+TOKEN_LENGTH_MAX = 64
+"""Three numbers and two dots are never longer."""
 KINDS = frozenset({"run", "sleep", "wait", "invoke", "send", "ai"})
 
 Answer = Step | Suspend | Complete | Fail
 
-_json = msgspec.json.Decoder(msgspec.Raw)
+_json = msgspec.json.Decoder()
+_policy = msgspec.json.Decoder(Retry)
 
 
 def fault_of(answer: Answer) -> str | None:
@@ -37,7 +45,7 @@ def fault_of(answer: Answer) -> str | None:
         return _fault_of_step(answer)
     if not 0 <= answer.seen < NUMBER_MAX:
         return f"seen is {answer.seen}"
-    return None
+    return _fault_of_error(answer.error) if type(answer) is Fail else None
 
 
 def settled(answer: Answer) -> Answer:
@@ -91,12 +99,37 @@ def _fault_of_step(step: Step) -> str | None:
     for moment in (step.due_ms, step.due_at, step.started_at):
         if moment is not None and not 0 <= moment < NUMBER_MAX:
             return f"step {step.step!r} names the time {moment}"
+    if len(step.path) > NAME_LENGTH_MAX or len(step.value) > VALUE_LENGTH_MAX:
+        return f"step {step.step!r} waits for a path or value that is too long"
+    if step.retry is not None and not _is_policy(step.retry):
+        return f"step {step.step!r} states a retry policy that is none"
     spend = step.spend
     if spend is not None and not (0 <= spend.tokens < NUMBER_MAX and 0 <= spend.cost < NUMBER_MAX):
         return f"step {step.step!r} spent {spend.tokens} tokens, {spend.cost} micro-dollars"
     if step.error is not None:
-        return None
+        return _fault_of_error(step.error)
     return _lack_of_step(step)
+
+
+def _is_policy(text: str) -> bool:
+    if len(text) > RETRY_LENGTH_MAX:
+        return False
+    try:
+        _policy.decode(text).check("retry")
+    except (msgspec.DecodeError, OptionsError):
+        return False
+    return True
+
+
+def _fault_of_error(error: FrameError) -> str | None:
+    """Why an error cannot be kept; its message and its traceback are cut, not refused."""
+    for text in (error.name, error.code, error.note):
+        if text is not None and len(text) > NAME_LENGTH_MAX:
+            return f"an error's name, code or note is {len(text)} letters"
+    for delay in (error.retry_after_ms, error.retry_at):
+        if delay is not None and not 0 <= delay < NUMBER_MAX:
+            return f"an error asks for the time {delay}"
+    return None
 
 
 def _lack_of_step(step: Step) -> str | None:
@@ -125,15 +158,19 @@ def _error_of_value(text: str, what: str) -> FrameError | None:
             final=True,
         )
     try:
-        _json.decode(text)
-    except msgspec.DecodeError as error:
-        return FrameError(
-            message=f"{what} is no JSON: {error}",
-            name="ValueFormError",
-            code="value-not-json",
-            final=True,
-        )
-    return None
+        check_depth(_json.decode(text), text)
+    except (msgspec.DecodeError, ValueFormError) as error:
+        said = str(error)
+    except RecursionError:
+        said = "it is nested too deeply"
+    else:
+        return None
+    return FrameError(
+        message=f"{what} is no JSON that can be read again: {said}",
+        name="ValueFormError",
+        code="value-not-json",
+        final=True,
+    )
 
 
 def _cut(error: FrameError) -> None:

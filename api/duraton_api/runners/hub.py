@@ -8,7 +8,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from duraton_api.runners.answers import Answer, fault_of, settled, slot_of_run
+from duraton_api.runners.answers import (
+    TOKEN_LENGTH_MAX,
+    Answer,
+    fault_of,
+    settled,
+    slot_of_run,
+)
 from duraton_api.runners.clock import Clock
 from duraton_api.runners.connection import Connection, close_reason
 from duraton_api.runners.errors import HelloRefusedError
@@ -26,14 +32,12 @@ from duraton_schemas.wire import closing
 from duraton_schemas.wire.frames import (
     FRAMES_MAX,
     MESSAGE_BYTES_MAX,
-    Ack,
     Drain,
     Frame,
     Hello,
     Invoke,
     Ping,
     RunnerFrame,
-    Stale,
     decode_from_runner,
     encode,
 )
@@ -253,7 +257,7 @@ class Hub:
 
     def _take(self, link: Link, frames: list[RunnerFrame], size: int) -> None:
         runner = link.runner
-        answers = 0
+        before = link.unanswered
         for frame in frames:
             if runner is None or link.stage is not Stage.OPEN:
                 return
@@ -264,20 +268,21 @@ class Hub:
             elif isinstance(frame, Hello):
                 self._unreadable(link, "hello is said once")
             else:
-                answers += 1
                 self._answered(link, runner.boot, frame)
-        if answers:
-            link.count(answers, size)
+        if link.unanswered > before:
+            link.unanswered_bytes += size
             link.hold_back(self.settings, self._clock.now_ms())
 
     def _answered(self, link: Link, boot: str, answer: Answer) -> None:
         slot = slot_of_run(answer.run)
         partition = partition_of(slot, self._partitions)
-        if slot < 0 or not answer.token.startswith(f"{partition}."):
+        odd = slot < 0 or len(answer.token) > TOKEN_LENGTH_MAX
+        if odd or not answer.token.startswith(f"{partition}."):
             self._send(link, [stale_answer(answer)])
             return
         fault = fault_of(answer)
         if fault is None:
+            link.count(answer.token)
             self._offer(partition, Answered(boot, settled(answer)))
             return
         _log.warning("runner %s answered nonsense for %s: %s", boot, answer.run, fault)
@@ -288,10 +293,9 @@ class Hub:
         ended = runner.ended
         if ended:
             frames = [f for f in frames if not (isinstance(f, Invoke) and f.token in ended)]
-        acknowledged = sum(1 for frame in frames if type(frame) is Ack or type(frame) is Stale)
         self._send(link, frames)
-        if acknowledged:
-            link.discount(acknowledged)
+        if link.unanswered:
+            link.discount(frames)
             if link.paused:
                 link.hold_back(self.settings, self._clock.now_ms())
 

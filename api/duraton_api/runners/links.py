@@ -1,13 +1,13 @@
 """What the hub remembers of a connection and of a runner process."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from duraton_api.runners.connection import Connection
 from duraton_api.runners.settings import HubSettings
 from duraton_engine.room import Seat
-from duraton_schemas.wire.frames import RunnerFrame
+from duraton_schemas.wire.frames import Ack, Cancel, Frame, RunnerFrame, Stale
 
 
 class Stage(Enum):
@@ -34,7 +34,7 @@ class Link:
         runner: Whose it is, once open.
         early: Frames that came while the apps were being registered.
         early_bytes: The bytes of the messages that brought them.
-        unanswered: Answers given to the engine and not acknowledged.
+        unanswered: How many answers were given to the engine and not acknowledged.
         unanswered_bytes: About the bytes of the messages that brought them.
         paused: Whether its connection is told to receive nothing.
     """
@@ -48,17 +48,33 @@ class Link:
     unanswered: int = 0
     unanswered_bytes: int = 0
     paused: bool = False
+    _of_token: dict[str, int] = field(default_factory=dict)
 
-    def count(self, answers: int, size: int) -> None:
-        """Answers came in a message of that many bytes."""
-        self.unanswered += answers
-        self.unanswered_bytes += size
+    def count(self, token: str) -> None:
+        """An answer was given to the engine."""
+        self.unanswered += 1
+        self._of_token[token] = self._of_token.get(token, 0) + 1
 
-    def discount(self, answers: int) -> None:
-        """Answers were acknowledged; their bytes are taken to be the mean."""
-        left = max(self.unanswered - answers, 0)
-        self.unanswered_bytes = self.unanswered_bytes * left // max(self.unanswered, 1)
-        self.unanswered = left
+    def discount(self, frames: Iterable[Frame]) -> None:
+        """The engine answered; the bytes of what it answered are taken to be the mean.
+
+        A `cancel` stands for all that is unanswered of its token: what ends an invocation
+        is not acknowledged.
+        """
+        before = self.unanswered
+        for frame in frames:
+            kind = type(frame)
+            if kind is Ack or kind is Stale or kind is Cancel:
+                token: str = frame.token  # type: ignore[attr-defined] # they all have one
+                waiting = self._of_token.get(token, 0)
+                left = waiting - 1 if kind is not Cancel else 0
+                if left > 0:
+                    self._of_token[token] = left
+                elif waiting:
+                    del self._of_token[token]
+                self.unanswered -= waiting - max(left, 0)
+        if self.unanswered < before:
+            self.unanswered_bytes = self.unanswered_bytes * self.unanswered // before
 
     def hold_back(self, settings: HubSettings, now_ms: int) -> None:
         """Receive nothing while too many answers wait, until half of them are through.

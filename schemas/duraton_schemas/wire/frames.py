@@ -370,6 +370,9 @@ class Stale(Frame, tag="stale"):
 RunnerFrame = Hello | Ping | Drain | Step | Suspend | Complete | Fail
 EngineFrame = Hello | Ping | Drain | Invoke | Ack | Wake | Pause | Cancel | Stale
 
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises about bytes that are no message."""
+
 _encoder = msgspec.msgpack.Encoder()
 _runner_decoder = msgspec.msgpack.Decoder(list[RunnerFrame])
 _engine_decoder = msgspec.msgpack.Decoder(list[EngineFrame])
@@ -388,7 +391,7 @@ def decode_from_runner(message: bytes) -> list[RunnerFrame]:
     """
     try:
         return _runner_decoder.decode(message)
-    except msgspec.MsgspecError as error:
+    except _UNREADABLE as error:
         raise BadRecordError(f"the runner's message cannot be read: {error}") from error
 
 
@@ -400,5 +403,5 @@ def decode_from_engine(message: bytes) -> list[EngineFrame]:
     """
     try:
         return _engine_decoder.decode(message)
-    except msgspec.MsgspecError as error:
+    except _UNREADABLE as error:
         raise BadRecordError(f"the engine's message cannot be read: {error}") from error

@@ -17,11 +17,13 @@ from duraton_streams.logs.base import (
     EVENTS,
     MESSAGES,
     REGISTRY,
+    Headers,
     Log,
     LogRecord,
     NewRecord,
     Tail,
 )
+from duraton_streams.logs.limits import MAX_RECORD_BYTES, record_bytes
 from duraton_streams.partition.deciding import Decider
 from duraton_streams.partition.machine import Input, Machine
 from duraton_streams.partition.recovery import Standing
@@ -34,6 +36,11 @@ Taken = Callable[[int | None], None]
 
 INPUTS = (REGISTRY, MESSAGES, COMMANDS, EVENTS)
 _GATED = (COMMANDS, EVENTS)
+
+REASON_LENGTH_MAX = 2_000
+"""Letters of the reason on a dead letter; some quote what was written."""
+CUT_KEY_BYTES = 64 << 10
+"""Bytes of the key that a dead letter keeps where it cannot be kept whole."""
 
 
 @dataclass(slots=True)
@@ -284,8 +291,18 @@ class Intake:
             ("duraton_partition", str(record.partition).encode()),
             ("duraton_offset", str(record.offset).encode()),
             ("duraton_code", code.encode()),
-            ("duraton_reason", reason.encode()),
+            ("duraton_reason", reason[:REASON_LENGTH_MAX].encode(errors="backslashreplace")),
         )
-        return NewRecord(
+        letter = NewRecord(
             DEAD_LETTERS, self._partition, record.value, record.key, headers, record.timestamp_ms
         )
+        return letter if record_bytes(letter) <= MAX_RECORD_BYTES else _cut(letter, headers[-5:])
+
+
+def _cut(letter: NewRecord, headers: Headers) -> NewRecord:
+    """A dead letter that no record can hold whole: the beginning, without foreign headers."""
+    value = letter.value or b""
+    headers = (*headers, ("duraton_bytes", str(len(value)).encode()))
+    key = letter.key[:CUT_KEY_BYTES] if letter.key is not None else None
+    cut = letter._replace(value=b"", key=key, headers=headers)
+    return cut._replace(value=value[: MAX_RECORD_BYTES - record_bytes(cut)])
