@@ -18,7 +18,7 @@ from duraton_api.view import View
 from duraton_engine.effects import Reply
 from duraton_schemas.errors import SchemaError
 from duraton_schemas.records.commands import Command
-from duraton_schemas.records.common import Caller, Fact
+from duraton_schemas.records.common import Fact
 from duraton_schemas.records.public import Event
 from duraton_streams.errors import LogError
 from duraton_streams.logs.base import JOURNAL
@@ -47,7 +47,7 @@ class NodeBackend:
     def view(self) -> View:
         return self.core.view
 
-    async def append_events(self, events: Sequence[Event], caller: Caller) -> list[EventResult]:
+    async def append_events(self, events: Sequence[Event]) -> list[EventResult]:
         post = await self.core.append_events(events, FAN_OUT_TIMEOUT_S)
         return [
             _result(event, outcome) for event, outcome in zip(events, post.outcomes, strict=True)

@@ -7,6 +7,7 @@ only who takes the turns, and by which clock, differs.
 import asyncio
 import secrets
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 import msgspec
@@ -41,6 +42,9 @@ from duraton_streams.partition.clock import Clock
 from duraton_streams.partition.processor import PartitionProcessor
 from duraton_streams.partition.recovery import Progress
 from duraton_streams.state.overlay import State
+
+OPENS_AT_ONCE = 8
+"""Partitions that are recovered at once on a broker."""
 
 SYSTEM = Caller(kind="system", id="runner", root="system:runner")
 """Who registers an app by connecting."""
@@ -123,10 +127,18 @@ class Core:
         ]
 
     def open(self, progress: Progress | None = None) -> None:
-        """Recover every partition and become its owner. It blocks."""
-        for processor in self.processors:
-            processor.open(progress)
-            self.registry = max(self.registry, processor.standing.registry)
+        """Recover every partition and become its owner. It blocks.
+
+        On a broker partitions are opened side by side: each waits mostly for answers.
+        """
+        if self.log.embedded or len(self.processors) == 1:
+            for processor in self.processors:
+                processor.open(progress)
+        else:
+            with ThreadPoolExecutor(OPENS_AT_ONCE, "duraton-open") as threads:
+                for _ in threads.map(lambda each: each.open(progress), self.processors):
+                    pass
+        self.registry = max(each.standing.registry for each in self.processors)
         for app in registered_apps(self.processors[0].state):
             self.gateway.serve.registered(app)
 
@@ -147,7 +159,7 @@ class Core:
         else:
             self.gateway.serve.registered(read_app(fact.body))
 
-    def effects(self, partition: int, effects: Sequence[object]) -> None:
+    def effects(self, partition: int, effects: Sequence[object]) -> None:  # noqa: ARG002 - an Outlet is told
         frames: list[ToRunner] = []
         waiting = self.waiting
         for effect in effects:

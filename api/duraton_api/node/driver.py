@@ -101,7 +101,7 @@ class Driver:
         except FencedError as error:
             _log.warning("partition %d: another node took it over", self.processor.partition)
             self._ended(error)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the partition has stopped
             _log.exception("partition %d stopped", self.processor.partition)
             self._ended(error)
 

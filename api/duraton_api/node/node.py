@@ -7,7 +7,7 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -22,13 +22,20 @@ from duraton_api.http.keys import ApiKey
 from duraton_api.http.metrics import Metrics
 from duraton_api.node.backend import NodeBackend
 from duraton_api.node.core import Core
+from duraton_api.node.defaults import (
+    KAFKA_PARTITIONS,
+    KAFKA_REPLICATION,
+    LOG_FILE,
+    STATE_FOLDER,
+    VIEW_FILE,
+)
 from duraton_api.node.driver import Driver
 from duraton_api.node.reference import ReferenceTime
-from duraton_api.node.settings import KAFKA_PARTITIONS, KAFKA_REPLICATION, NodeSettings
+from duraton_api.node.settings import NodeSettings
 from duraton_api.runners.clock import LoopClock
+from duraton_api.runners.http import HttpPool
 from duraton_api.runners.serve import ServeCaller
 from duraton_api.runners.socket import RunnerSocket
-from duraton_api.runners.http import HttpPool
 from duraton_api.view import View
 from duraton_engine.state.tables import TABLES
 from duraton_schemas.wire.frames import MESSAGE_BYTES_MAX
@@ -70,7 +77,7 @@ def open_log(settings: NodeSettings) -> Log:
     if settings.kafka is not None:
         return _open_kafka(settings, settings.kafka)
     if settings.data is not None:
-        return SqliteLog(settings.data / "log.sqlite", settings.partitions)
+        return SqliteLog(settings.data / LOG_FILE, settings.partitions)
     return MemoryLog(settings.partitions or 1)
 
 
@@ -174,7 +181,7 @@ class Node:
         data = self.settings.data
         if data is None or self.settings.view_memory:
             return View(":memory:", log)
-        return View(data / "view.sqlite", log)
+        return View(data / VIEW_FILE, log)
 
     def _core(self, log: Log, view: View, pool: HttpPool, reference: ReferenceTime) -> Core:
         memory = RocksMemory()
@@ -184,7 +191,7 @@ class Node:
             data = self.settings.data
             if data is None:
                 return State(MemoryStore(), TABLES)
-            state = _open_state(data / "state" / str(partition), memory)
+            state = _open_state(data / STATE_FOLDER / str(partition), memory)
             self._stack.callback(state.close)
             return state
 
@@ -260,7 +267,7 @@ class Node:
             await task
 
         self._stack.push_async_callback(stop)
-        while not server.started and not task.done():
+        while not server.started and not task.done():  # noqa: ASYNC110 - uvicorn has no event for it
             await asyncio.sleep(0.001)
 
     async def ended(self) -> BaseException | None:
@@ -273,7 +280,7 @@ class _Server(uvicorn.Server):
     """uvicorn without its signal handlers: the node stops in an order of its own."""
 
     @contextlib.contextmanager
-    def capture_signals(self):  # type: ignore[no-untyped-def]  # noqa: ANN201 - as in uvicorn
+    def capture_signals(self) -> Iterator[None]:
         yield
 
 

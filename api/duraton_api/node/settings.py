@@ -5,16 +5,10 @@ import platform
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from duraton_api.node import defaults
 from duraton_api.runners.settings import HubSettings, ServeSettings
 from duraton_engine.settings import Settings as EngineSettings
 from duraton_streams.partition.settings import ProcessorSettings
-
-DEFAULT_PORT = 8420
-KAFKA_PARTITIONS = 12
-"""Partitions of a cluster on Kafka, unless it is made with others (DESIGN 3)."""
-
-KAFKA_REPLICATION = 3
-"""Brokers that hold each record of a new cluster, where there are as many (DESIGN 7)."""
 
 
 def _node_name() -> str:
@@ -46,12 +40,12 @@ class NodeSettings:
     kafka: str | None = None
     prefix: str = ""
     partitions: int | None = None
-    host: str = "127.0.0.1"
-    port: int = DEFAULT_PORT
+    host: str = defaults.HOST
+    port: int = defaults.PORT
     node: str = field(default_factory=_node_name)
     keys: tuple[tuple[str, str], ...] = ()
-    engine: EngineSettings = EngineSettings()
-    processor: ProcessorSettings = ProcessorSettings()
-    hub: HubSettings = HubSettings()
-    serve: ServeSettings = ServeSettings()
+    engine: EngineSettings = field(default_factory=EngineSettings)
+    processor: ProcessorSettings = field(default_factory=ProcessorSettings)
+    hub: HubSettings = field(default_factory=HubSettings)
+    serve: ServeSettings = field(default_factory=ServeSettings)
     view_memory: bool = False
