@@ -312,11 +312,13 @@ class Both:
             )
 
     def begun_at_the_end(self, name, last):
-        for link in (" of ", " by "):
-            if link in name:
-                parent = name.partition(link)[2].rsplit("/", 2 if link == " of " else 1)[0]
-                return parent in last or self.begun_at_the_end(parent, last)
-        return False
+        # "child of PARENT/step/attempt", "workflow by PARENT/step"
+        links = [(name.find(link), link) for link in (" of ", " by ") if link in name]
+        if not links:
+            return False
+        link = min(links)[1]
+        parent = name.partition(link)[2].rsplit("/", 2 if link == " of " else 1)[0]
+        return parent in last or self.begun_at_the_end(parent, last)
 
     def plain_name(self, labels, run):
         made = labels.created[run]

@@ -105,3 +105,22 @@ async def _queue(sent, capacity, partitions, dies):
         assert started == wanted
         assert len(engine.executions) == len(sent)
         assert len(await engine.runs("completed")) == len(sent)
+
+
+def test_a_paused_run_asks_for_no_child():
+    """Found by a reader, so kept as a scenario of its own (P44)."""
+    workflows = (
+        Workflow("leaf", (Run("l", failures=9),)),
+        Workflow("red", (Invoke("a", "leaf", Policy(3, "fixed", 1_000, 30_000)),)),
+    )
+    acts = [
+        ("post", 5 * GRAIN, ("red",), None),
+        ("pause", 50 * GRAIN, 0),
+        ("crash", 0, 0, False),
+        ("resume", 5 * GRAIN, 0),
+        ("pause", 5 * GRAIN, 0),
+    ]
+    for partitions in (1, 12):
+        run = run_scenario(workflows, acts, partitions).model
+        assert run.runs["leaf of red:0/a/2"].ended == 5503
+        assert run.runs["red:0"].status == "failed"

@@ -107,12 +107,16 @@ def step_failed(state: StateWriter, fact: facts.StepFailed) -> None:
 
 
 def step_due(state: StateWriter, fact: facts.StepDue) -> None:
-    """The backoff is over: the runner tries again, or for a child the engine does."""
+    """The backoff is over: the runner tries again, or for a child the engine does.
+
+    A paused run's child stays due until it is asked for, which is this fact again.
+    """
     slot = fact.slot
     run = state.edit(tables.RUNS, (slot, fact.run))
     _stop_timer(state, slot, run, fact.step, fact.n)
     old = run.steps[step_key(fact.step, fact.n)]
-    status = objects.PENDING if old.kind == "invoke" else objects.DUE
+    asked = old.kind == "invoke" and not run.paused
+    status = objects.PENDING if asked else objects.DUE
     new = replace(old, status=status, attempt=fact.attempt, due=None)
     _set(run, fact.step, fact.n, new)
 

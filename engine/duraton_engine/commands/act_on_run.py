@@ -2,12 +2,13 @@
 
 from duraton_engine.commands.end_run import CANCELLED, end_run
 from duraton_engine.commands.invocation import hold
+from duraton_engine.commands.invoke_child import ask_again
 from duraton_engine.commands.start_run import start_or_queue
 from duraton_engine.context import EngineContext
 from duraton_engine.effects import Reply
 from duraton_engine.errors import RUN_CANCELLED, RUN_NOT_ACTIVE, RUN_NOT_PAUSED
 from duraton_engine.state import objects, tables
-from duraton_engine.state.objects import RunState
+from duraton_engine.state.objects import RunState, split_step_key
 from duraton_engine.state.reading import unended_run
 from duraton_schemas.errors import BadRecordError
 from duraton_schemas.ids import run_slot
@@ -63,6 +64,10 @@ def resume_run(tx: Transition, engine: EngineContext, command: commands.ResumeRu
         return
     slot = run_slot(run.id)
     tx.emit(slot, facts.RunResumed(run=run.id, caller=command.caller))
+    now = unended_run(tx.state, slot, run.id)
+    for key, step in now.steps.items():
+        if step.kind == "invoke" and step.status == objects.DUE:
+            ask_again(tx, slot, now, *split_step_key(key), step)
     now = unended_run(tx.state, slot, run.id)
     if now.status == objects.QUEUED:
         start_or_queue(tx, engine, slot, now, "resume")

@@ -101,8 +101,9 @@ def _suspend(
     tx: Transition, engine: EngineContext, slot: int, run: RunState, boot: str, frame: Suspend
 ) -> None:
     """The handler waits for what the engine brings; its places are free from here on."""
-    due = any(step.status == objects.DUE for step in run.steps.values())
-    waits = any(step.status in (objects.BACKOFF, objects.PENDING) for step in run.steps.values())
+    left = [step for step in run.steps.values() if step.status != objects.DONE]
+    due = any(step.status == objects.DUE and step.kind != "invoke" for step in left)
+    waits = any(step.status != objects.DUE or step.kind == "invoke" for step in left)
     ready = due or frame.held or run.results > frame.seen
     acknowledge(tx, run, boot, frame.token, of="suspend")
     if not ready and not waits:

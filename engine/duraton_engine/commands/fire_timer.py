@@ -39,10 +39,12 @@ def _step(tx: Transition, engine: EngineContext, slot: int, run_id: str, step: s
     run = unended_run(tx.state, slot, run_id)
     old = run.steps[step_key(step, n)]
     if old.status == objects.BACKOFF:
-        if old.kind == "invoke":
+        if old.kind == "invoke" and not run.paused:
             ask_again(tx, slot, run, step, n, old)
             return
         tx.emit(slot, facts.StepDue(run=run_id, step=step, n=n, attempt=old.attempt))
+        if old.kind == "invoke":
+            return  # a paused run begins nothing: resuming asks for the child (P44)
         go_on(tx, engine, slot, run_id, WakeItem(step=step, n=n, attempt=old.attempt))
         return
     if old.kind == "wait":
