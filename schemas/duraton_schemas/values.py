@@ -8,6 +8,7 @@ import dataclasses
 import datetime
 import decimal
 import enum
+import inspect
 import math
 import uuid
 from collections.abc import Iterable, Mapping
@@ -150,6 +151,7 @@ def _plain_object(value: object, depth: int) -> object:
         return _plain(model_dump(mode="json"), depth + 1)
     attributes = getattr(value, "__dict__", None)
     if attributes is None or isinstance(value, type) or callable(value):
-        raise ValueFormError(f"a {type(value).__name__} has no JSON form")
+        hint = "; is an `await` missing?" if inspect.isawaitable(value) else ""
+        raise ValueFormError(f"a value of type {type(value).__name__} has no JSON form{hint}")
     public = {name: item for name, item in attributes.items() if not name.startswith("_")}
     return {name: _plain(item, depth + 1) for name, item in public.items()}

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["Event", "RunError", "RunInfo", "StepContext", "StepInfo", "current_step"]
 
 
+# A dataclass, so that a step or a handler may give back the event it got.
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Event:
     """An event as a handler sees it.
 
@@ -28,21 +30,12 @@ class Event:
         subject: What it is about, or None.
     """
 
-    __slots__ = ("data", "dedupe_id", "id", "name", "subject", "ts")
-
-    def __init__(
-        self,
-        *,
-        id: str,
-        name: str,
-        data: Any,
-        ts: int,
-        dedupe_id: str | None = None,
-        subject: str | None = None,
-    ) -> None:
-        self.id, self.name, self.ts = id, name, ts
-        self.data = data
-        self.dedupe_id, self.subject = dedupe_id, subject
+    id: str
+    name: str
+    data: Any
+    ts: int
+    dedupe_id: str | None = None
+    subject: str | None = None
 
     @classmethod
     def of_frame(cls, frame: FrameEvent) -> "Event":

@@ -150,6 +150,16 @@ def test_case_199_what_json_cannot_carry_is_refused_by_name(value):
     assert str(raised.value)
 
 
+def test_a_forgotten_await_is_named():
+    async def step():
+        return 1
+
+    forgotten = step()
+    with pytest.raises(ValueFormError, match=r"type coroutine .* is an `await` missing"):
+        dump({"paid": forgotten})
+    forgotten.close()
+
+
 def test_a_value_above_its_limit_is_refused_with_both_sizes():
     assert dump("é", limit=4) == '"é"'
     with pytest.raises(ValueSizeError, match=r"5 bytes.* 4"):

@@ -57,6 +57,17 @@ async def test_a_handler_gets_the_stored_form_at_first_too(value, stored):
     assert seen == [stored, stored] and run.output == stored
 
 
+async def test_a_handler_may_give_back_the_event_it_got():
+    async def handle(ctx):
+        return await ctx.step.run("keep", lambda: ctx.event)
+
+    engine = engine_of(handle)
+    run = engine.start("work", {"orderId": 7})
+    await engine.settle()
+    kept = {"id": "e1", "name": "work", "data": {"orderId": 7}, "ts": 1000}
+    assert run.output == {**kept, "dedupe_id": None, "subject": None}
+
+
 class Cyclic:
     def __init__(self):
         self.me = self
