@@ -82,7 +82,7 @@ class UnauthorizedError(ApiError):
     code = "unauthorized"
     status = 401
     title = "A key is needed"
-    advice = "Send `Authorization: Bearer <key>`; `duraton keys list` shows the names of the keys."
+    advice = "Send `Authorization: Bearer <key>` with one of the engine's keys."
 
 
 class ForbiddenError(ApiError):
@@ -162,6 +162,12 @@ class RefusedError(ApiError):
     status = 409
     title = "The engine refused the command"
     advice = "Look at the run: its state does not allow this."
+
+    def __init__(self, message: str, code: str | None = None) -> None:
+        """Refuse with a message, and with the engine's own code where it gave one."""
+        super().__init__(message)
+        if code is not None:
+            self.code = code  # type: ignore[misc]  # one refusal's own, over its class's
 
 
 class RunEndedError(RefusedError):

@@ -55,7 +55,7 @@ def verify_cluster(
     log: Log,
     codec: Codec | None = None,
     *,
-    stored: Callable[[int], State | None] = lambda partition: None,
+    stored: Callable[[int], State | None] = lambda _: None,
     open_scratch: Callable[[], Store] = MemoryStore,
     progress: Callable[[int, int, int], None] | None = None,
 ) -> ClusterReport:

@@ -22,7 +22,8 @@ from duraton_api.cli.options import (
 )
 from duraton_api.cli.process_log import log_to_stderr
 from duraton_api.cli.reloading import NAME, Reloader
-from duraton_api.cli.serve import HOST_DEFAULT, PORT_DEFAULT, banner, node_settings
+from duraton_api.cli.serve import banner, node_settings
+from duraton_api.node.defaults import HOST, PORT
 
 if TYPE_CHECKING:
     from duraton_api.node.node import Node
@@ -37,11 +38,11 @@ ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 compared wit
 def dev(
     target: Target,
     data: Data = DATA_DEFAULT,
-    port: Port = PORT_DEFAULT,
+    port: Port = PORT,
     kafka: Kafka = None,
     prefix: Prefix = "",
     partitions: Partitions = None,
-    host: Host = HOST_DEFAULT,
+    host: Host = HOST,
     reload: Annotated[
         bool, typer.Option("--reload/--no-reload", help="Start the runner again on changes.")
     ] = True,

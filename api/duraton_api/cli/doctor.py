@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import typer
 
@@ -19,8 +19,9 @@ from duraton_api.cli.options import (
     Prefix,
     Url,
 )
-from duraton_api.cli.records import LOG_FILE, open_log
+from duraton_api.cli.records import open_log
 from duraton_api.cli.remote import Remote
+from duraton_api.node.defaults import LOG_FILE
 from duraton_streams.logs.base import DEAD_LETTERS
 
 FREE_BYTES_MIN = 1 << 30
@@ -87,10 +88,8 @@ def _engine(url: str, api_key: str | None) -> Iterator[Trouble]:
 
 def _unoffered(engine: Remote) -> Iterator[Trouble]:
     """Workflows that no runner executes."""
-    answer = engine.get("/workflows")
-    workflows: list[dict[str, Any]] = answer["workflows"] if isinstance(answer, dict) else answer
-    for each in workflows:
-        if each.get("active") and not each.get("runners"):
+    for each in engine.get("/workflows")["workflows"]:
+        if each["active"] and not each["runners"]:
             name = f"{each['app']}/{each['name']}"
             yield Trouble(
                 "workflow-unoffered", f"no runner offers {name}", "Start its worker; its runs wait."

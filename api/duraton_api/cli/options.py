@@ -6,8 +6,10 @@ from typing import Annotated
 import typer
 
 from duraton_api.cli.errors import EXIT_USAGE, CommandFailedError
+from duraton_api.node import defaults
+from duraton_schemas.slots import PARTITIONS_MAX
 
-URL_DEFAULT = "http://127.0.0.1:8420"
+URL_DEFAULT = f"http://{defaults.HOST}:{defaults.PORT}"
 DATA_DEFAULT = Path(".duraton")
 KAFKA_FOLDER = "kafka"
 """Within the data directory: state and view of a cluster whose log is on Kafka, apart
@@ -46,7 +48,9 @@ Prefix = Annotated[
 ]
 Partitions = Annotated[
     int | None,
-    typer.Option("--partitions", min=1, max=1024, help="Partitions of a new cluster, for ever."),
+    typer.Option(
+        "--partitions", min=1, max=PARTITIONS_MAX, help="Partitions of a new cluster, for ever."
+    ),
 ]
 Host = Annotated[str, typer.Option("--host", help="The address to listen on.")]
 Port = Annotated[

@@ -9,6 +9,7 @@ import msgspec
 
 from duraton_api.cli.errors import CommandFailedError
 from duraton_api.cli.options import KAFKA_FOLDER, usage
+from duraton_api.node.defaults import LOG_FILE
 from duraton_schemas.errors import SchemaError
 from duraton_schemas.records.common import Fact
 from duraton_streams.logs.base import DEAD_LETTERS, TOPICS, Log, LogRecord
@@ -16,7 +17,6 @@ from duraton_streams.logs.base import DEAD_LETTERS, TOPICS, Log, LogRecord
 if TYPE_CHECKING:
     from duraton_streams.logs.sqlite import SqliteLog
 
-LOG_FILE = "log.sqlite"
 RAW_SHOWN_MAX = 200
 """Bytes of an unreadable record that are shown."""
 _PREFIX = "duraton."

@@ -84,7 +84,7 @@ def _show(answer: dict[str, Any]) -> None:
 def _row(each: dict[str, Any]) -> tuple[str, str, str]:
     where = f"{each['app']}/{each['workflow']}"
     if each.get("error"):
-        return where, f"failed: {each['error'].get('message', '')}", ""
+        return where, f"failed: {each['error']}", ""
     said = [word for word in ("dropped", "deduped", "skipped", "refused", "joined", "buffered")
             if each.get(word)]  # fmt: skip
     return where, ", ".join(said) or "run", each.get("runId") or ""

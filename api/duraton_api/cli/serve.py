@@ -20,14 +20,13 @@ from duraton_api.cli.options import (
     data_folder,
 )
 from duraton_api.cli.process_log import log_to_stderr
+from duraton_api.node.defaults import HOST, PORT
 from duraton_api.version import VERSION
 
 if TYPE_CHECKING:
     from duraton_api.node.node import Node
     from duraton_api.node.settings import NodeSettings
 
-HOST_DEFAULT = "127.0.0.1"
-PORT_DEFAULT = 8420
 SIGNING_KEY_VARIABLE = "DURATON_SIGNING_KEY"
 
 
@@ -36,8 +35,8 @@ def serve(
     kafka: Kafka = None,
     prefix: Prefix = "",
     partitions: Partitions = None,
-    host: Host = HOST_DEFAULT,
-    port: Port = PORT_DEFAULT,
+    host: Host = HOST,
+    port: Port = PORT,
     memory: Annotated[
         bool, typer.Option("--memory", help="Keep everything in memory; nothing survives.")
     ] = False,

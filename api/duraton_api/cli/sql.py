@@ -7,7 +7,7 @@ import typer
 from duraton_api.cli import show
 from duraton_api.cli.errors import CommandFailedError
 from duraton_api.cli.options import DATA_DEFAULT, KAFKA_FOLDER, Data, Json
-from duraton_api.cli.verifying import VIEW_FILE
+from duraton_api.node.defaults import VIEW_FILE
 
 LIMIT_DEFAULT = 1_000
 LIMIT_MAX = 10_000

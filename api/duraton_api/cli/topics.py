@@ -6,9 +6,8 @@ import typer
 
 from duraton_api.cli import show
 from duraton_api.cli.options import Json, Prefix
-
-PARTITIONS_DEFAULT = 12
-REPLICATION_DEFAULT = 3
+from duraton_api.node.defaults import KAFKA_PARTITIONS, KAFKA_REPLICATION
+from duraton_schemas.slots import PARTITIONS_MAX
 
 app = typer.Typer(no_args_is_help=True, help="The topics of a cluster on Kafka.")
 
@@ -27,8 +26,8 @@ def create(
         ),
     ],
     partitions: Annotated[
-        int, typer.Option("--partitions", min=1, max=1024, help="Partitions, for ever.")
-    ] = PARTITIONS_DEFAULT,
+        int, typer.Option("--partitions", min=1, max=PARTITIONS_MAX, help="Partitions, for ever.")
+    ] = KAFKA_PARTITIONS,
     replication: Annotated[
         int | None,
         typer.Option(
@@ -43,7 +42,7 @@ def create(
     """Make a cluster's topics; those that are there already are left as they are."""
     from duraton_streams.logs.kafka import KafkaLog  # noqa: PLC0415 loads librdkafka
 
-    copies = replication or min(REPLICATION_DEFAULT, _brokers(kafka))
+    copies = replication or min(KAFKA_REPLICATION, KafkaLog.brokers(kafka))
     made = KafkaLog.create_topics(kafka, partitions, copies, prefix)
     if as_json:
         show.data({"made": made, "partitions": partitions, "replication": copies})
@@ -52,20 +51,3 @@ def create(
         show.line(name)
     if not made:
         show.note("all topics are there already")
-
-
-def _brokers(kafka: str) -> int:
-    from confluent_kafka.admin import AdminClient  # noqa: PLC0415 loads librdkafka
-
-    from duraton_streams.errors import LogUnreachableError  # noqa: PLC0415 beside its one use
-    from duraton_streams.logs.kafka.settings import (  # noqa: PLC0415 as above
-        KafkaSettings,
-        admin_config,
-    )
-
-    settings = KafkaSettings()
-    try:
-        admin = AdminClient(admin_config(kafka, settings))
-        return len(admin.list_topics(timeout=settings.connect_s).brokers)
-    except Exception as error:
-        raise LogUnreachableError(f"no broker answers at {kafka}") from error

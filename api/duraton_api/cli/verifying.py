@@ -12,16 +12,14 @@ import msgspec
 from duraton_api.cli import show
 from duraton_api.cli.errors import CommandFailedError
 from duraton_api.cli.options import data_folder
-from duraton_api.cli.records import LOG_FILE, open_log
+from duraton_api.cli.records import open_log
+from duraton_api.node.defaults import LOG_FILE, STATE_FOLDER, VIEW_FILE
 from duraton_streams.errors import StoreInUseError
 from duraton_streams.logs.base import Log
 
 if TYPE_CHECKING:
     from duraton_streams.state.overlay import State
     from duraton_streams.state.rocksdb import RocksMemory
-
-STATE_FOLDER = "state"
-VIEW_FILE = "view.sqlite"
 
 
 @dataclass

@@ -9,8 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from duraton_api.errors import NotYetError
 from duraton_api.http.backend import Backend
-from duraton_api.http.call import Endpoint
+from duraton_api.http.call import Call, Endpoint
 from duraton_api.http.events import EventsApi
 from duraton_api.http.guard import Guard, problem_response
 from duraton_api.http.keys import ACT, EVENTS, READ, REGISTER, Keyring
@@ -48,27 +49,26 @@ def create_app(
 def _routes(backend: Backend) -> list[Route]:
     events, runs = EventsApi(backend), RunsApi(backend)
     workflows, system = WorkflowsApi(backend), SystemApi(backend)
-    not_yet = runs.not_yet
     table: list[tuple[str, Endpoint]] = [
         ("/events", Endpoint(POST=(EVENTS, events.post), GET=(READ, events.list))),
         ("/events/{id:path}", Endpoint(GET=(READ, events.get))),
         ("/runs", Endpoint(GET=(READ, runs.list))),
-        ("/runs/bulk-replay", Endpoint(POST=(ACT, not_yet))),
-        ("/runs/bulk-cancel", Endpoint(POST=(ACT, not_yet))),
+        ("/runs/bulk-replay", Endpoint(POST=(ACT, _not_yet))),
+        ("/runs/bulk-cancel", Endpoint(POST=(ACT, _not_yet))),
         ("/runs/{id}", Endpoint(GET=(READ, runs.get))),
         ("/runs/{id}/journal", Endpoint(GET=(READ, runs.journal))),
         ("/runs/{id}/pause", Endpoint(POST=(ACT, runs.pause))),
         ("/runs/{id}/resume", Endpoint(POST=(ACT, runs.resume))),
         ("/runs/{id}/cancel", Endpoint(POST=(ACT, runs.cancel))),
-        ("/runs/{id}/replay", Endpoint(POST=(ACT, not_yet))),
-        ("/runs/{id}/retry-from-step", Endpoint(POST=(ACT, not_yet))),
+        ("/runs/{id}/replay", Endpoint(POST=(ACT, _not_yet))),
+        ("/runs/{id}/retry-from-step", Endpoint(POST=(ACT, _not_yet))),
         ("/workflows", Endpoint(GET=(READ, workflows.list))),
         ("/workflows/{app}/{name:path}", Endpoint(GET=(READ, workflows.get))),
         ("/apps/{app:path}", Endpoint(PUT=(REGISTER, workflows.register))),
         ("/runners", Endpoint(GET=(READ, workflows.runners))),
         ("/flow-state", Endpoint(GET=(READ, workflows.flow_state))),
-        ("/project", Endpoint(GET=(READ, not_yet), PUT=(ACT, not_yet))),
-        ("/stream", Endpoint(GET=(READ, not_yet))),
+        ("/project", Endpoint(GET=(READ, _not_yet), PUT=(ACT, _not_yet))),
+        ("/stream", Endpoint(GET=(READ, _not_yet))),
         ("/healthz", Endpoint(GET=(None, system.health))),
         ("/readyz", Endpoint(GET=(None, system.ready))),
         ("/metrics", Endpoint(GET=(READ, system.metrics))),
@@ -78,6 +78,11 @@ def _routes(backend: Backend) -> list[Route]:
         ("/schemas/ids/{id}", Endpoint(GET=(READ, system.schema))),
     ]
     return [Route(path, endpoint) for path, endpoint in table]
+
+
+async def _not_yet(call: Call) -> Response:
+    """What this version does not carry out."""
+    raise NotYetError(f"{call.scope['method']} {call.scope['path']} is not carried out yet")
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

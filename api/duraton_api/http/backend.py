@@ -11,7 +11,7 @@ from duraton_api.http.metrics import Metrics
 from duraton_api.view import View
 from duraton_engine.effects import EventAnswered, Reply
 from duraton_schemas.records.commands import Command
-from duraton_schemas.records.common import Caller, Fact
+from duraton_schemas.records.common import Fact
 from duraton_schemas.records.public import Event
 from duraton_schemas.values import EVENT_BYTES_MAX
 
@@ -151,7 +151,7 @@ class Backend(Protocol):
     def settings(self) -> HttpSettings:
         """What the API allows."""
 
-    async def append_events(self, events: Sequence[Event], caller: Caller) -> Sequence[EventResult]:
+    async def append_events(self, events: Sequence[Event]) -> Sequence[EventResult]:
         """Record the events of one POST, in order, and gather the answers to them.
 
         It returns once every workflow has answered, or after 5 s with what is

@@ -77,10 +77,9 @@ class EventsApi:
                 f"{len(bodies)} events in one POST, the limit is {settings.post_events_max}"
             )
         check_numbers = _LONG_NUMBER.search(raw) is not None
-        caller = call.principal.caller
-        made = _Made(caller, settings, secrets.token_hex(10), check_numbers)
+        made = _Made(call.principal.caller, settings, secrets.token_hex(10), check_numbers)
         events = [_event(body, n, array, made) for n, body in enumerate(bodies)]
-        results = await self._backend.append_events(events, caller)
+        results = await self._backend.append_events(events)
         pending = any(result.pending or not result.recorded for result in results)
         return json_answer(results if array else results[0], 202 if pending else 200)
 

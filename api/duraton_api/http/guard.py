@@ -3,6 +3,7 @@
 import time
 from typing import Any
 
+from msgspec.structs import replace
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
@@ -14,6 +15,8 @@ from duraton_api.problems import MEDIA_TYPE, Problem, problem_of
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """What a load balancer may ask without a key."""
+SCHEMA_NOT_FOUND = 40403
+"""The Schema Registry's own number for it."""
 POLICY_VIOLATION = 1008
 """The WebSocket close code for a caller that is not allowed."""
 
@@ -90,6 +93,4 @@ def problem_response(problem: Problem, error: Exception | None = None) -> Respon
 
 def registry_problem(problem: Problem) -> Problem:
     """A problem that clients of a Schema Registry read as well."""
-    values = {name: getattr(problem, name) for name in problem.__struct_fields__}
-    values |= {"error_code": 40403, "message": problem.detail}
-    return Problem(**values)
+    return replace(problem, error_code=SCHEMA_NOT_FOUND, message=problem.detail)

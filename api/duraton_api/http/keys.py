@@ -21,7 +21,6 @@ EVENTS, READ, ACT, REGISTER, RUNNER, ADMIN = (
     "runner",
     "admin",
 )
-SCOPES = frozenset({EVENTS, READ, ACT, REGISTER, RUNNER, ADMIN})
 """What a key may do: send events, read, act on runs, register apps, execute runs, everything."""
 
 DEV_KEY = "dev"

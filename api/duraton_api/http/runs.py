@@ -10,7 +10,6 @@ from starlette.responses import Response
 from duraton_api.errors import (
     ApiError,
     BadParameterError,
-    NotYetError,
     PendingError,
     RefusedError,
     RunEndedError,
@@ -258,13 +257,7 @@ class RunsApi:
             return _unknown(run)
         if status in ENDED:
             return RunEndedError(f"the run {run} is {status}")
-        error = RefusedError(message or f"the run {run} is {status}")
-        error.code = code or RefusedError.code  # type: ignore[misc] # this refusal's own, stable
-        return error
-
-    async def not_yet(self, call: Call) -> Response:
-        """Acts that this version does not carry out."""
-        raise NotYetError(f"{call.scope['method']} {call.scope['path']} is not carried out yet")
+        return RefusedError(message or f"the run {run} is {status}", code)
 
 
 def fact_shape(partition: int, offset: int, fact: Fact) -> FactShape:

@@ -83,9 +83,8 @@ class WorkflowsApi:
             pending = Registered(app=name, version=0, warnings=[], pending=True)
             return json_answer(pending, PendingError.status)
         if not reply.ok:
-            error = RefusedError(reply.message or f"the registration of {name} was refused")
-            error.code = reply.code or RefusedError.code  # type: ignore[misc] # its own, stable
-            raise error
+            refusal = reply.message or f"the registration of {name} was refused"
+            raise RefusedError(refusal, reply.code)
         answer = Registered(app=name, version=reply.version, warnings=list(reply.warnings))
         return json_answer(answer)
 

@@ -44,7 +44,6 @@ STEPS_MAX = 5_000
 CHILDREN_MAX = 1_000
 PAGE_DEFAULT = 50
 PAGE_MAX = 500
-FACTS_PAGE_MAX = 1_000
 _STEPS_BETWEEN_CHECKS = 10_000
 
 _run_decoder = msgspec.json.Decoder(RunState)
