@@ -64,7 +64,7 @@ async def test_case_215_commit_only_what_is_recorded(duraton):
         assert len(failures) == 3
         assert await inputs(engine) == list(range(20))
         processor = engine.core.processors[0]
-        assert processor.next_of(EVENTS, 0) == engine.core.log.bounds(EVENTS, 0)[1]
+        assert processor.next_of(EVENTS) == engine.core.log.bounds(EVENTS, 0)[1]
 
 
 async def test_case_216_slow_work_does_not_hold_up_the_intake(duraton):

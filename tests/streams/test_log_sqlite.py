@@ -124,7 +124,7 @@ class TestFile:
         log.close()
         with pytest.raises(LogMismatchError, match="made with 3 partitions, not 4"):
             SqliteLog(path, 4)
-        with pytest.raises(LogMismatchError, match="at least one"):
+        with pytest.raises(LogMismatchError, match="1 to 1024 partitions"):
             SqliteLog(path, 0)
 
     def test_that_is_something_else_is_left_alone(self, path):

@@ -345,7 +345,7 @@ def test_a_position_is_committed_with_the_next_fact_where_nothing_was_to_be_writ
     assert [reply.code for reply in rig.replies()[1:]] == ["run-not-active"]
     assert len(rig.journal()) == before
     assert rig.processor.standing.next_of(COMMANDS, 0) == position
-    assert rig.processor.next_of(COMMANDS, 0) == position + 1
+    assert rig.processor.next_of(COMMANDS) == position + 1
     rig.event("w")
     rig.turns()
     assert rig.processor.standing.next_of(COMMANDS, 0) == position + 1

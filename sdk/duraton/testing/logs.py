@@ -76,7 +76,7 @@ class LogHolder:
             return True
         for (topic, part), end in list(self._written.items()):
             readers = core.processors if topic == REGISTRY else (core.processors[part],)
-            if any(processor.next_of(topic, part) < end for processor in readers):
+            if any(processor.next_of(topic) < end for processor in readers):
                 return True
         return False
 

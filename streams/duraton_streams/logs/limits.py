@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from duraton_streams.errors import RecordTooLargeError
+from duraton_schemas.slots import PARTITIONS_MAX
+from duraton_streams.errors import LogMismatchError, RecordTooLargeError
 from duraton_streams.logs.base import PARTITIONED, REGISTRY, NewRecord
 
 TOPIC_MAX_BYTES = 8 << 20
@@ -34,6 +35,16 @@ def record_bytes(record: NewRecord) -> int:
     """A record's value, key and headers, in bytes."""
     headers = sum(len(name) + len(value) for name, value in record.headers)
     return len(record.value or b"") + len(record.key or b"") + headers
+
+
+def check_partitions(partitions: int) -> None:
+    """Refuse a number of partitions that no cluster has.
+
+    Raises:
+        LogMismatchError: It is below 1 or above the number of slots.
+    """
+    if not 1 <= partitions <= PARTITIONS_MAX:
+        raise LogMismatchError(f"a log has 1 to {PARTITIONS_MAX} partitions, not {partitions}")
 
 
 def places(partitions: int) -> list[tuple[str, int]]:

@@ -10,9 +10,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 
-from duraton_streams.errors import DoubtError, FencedError, LogMismatchError, OffsetGoneError
+from duraton_streams.errors import DoubtError, FencedError, OffsetGoneError
 from duraton_streams.logs.base import LogRecord, NewRecord
-from duraton_streams.logs.limits import check_sizes, no_such_place, places
+from duraton_streams.logs.limits import check_partitions, check_sizes, no_such_place, places
 
 Faults = Callable[[str, int, Sequence[NewRecord]], None]
 """Called as (point, partition, records) at "before_commit" and "after_commit" of a writer.
@@ -59,8 +59,7 @@ class MemoryLog:
         *,
         markers: bool = False,
     ) -> None:
-        if partitions < 1:
-            raise LogMismatchError(f"a log needs at least one partition, not {partitions}")
+        check_partitions(partitions)
         self.partitions = partitions
         self.cluster = cluster or uuid.uuid4().hex
         self.faults = faults

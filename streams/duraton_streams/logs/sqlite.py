@@ -11,16 +11,10 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from duraton_streams.errors import (
-    DoubtError,
-    FencedError,
-    LogError,
-    LogMismatchError,
-    OffsetGoneError,
-)
+from duraton_streams.errors import DoubtError, FencedError, LogError, OffsetGoneError
 from duraton_streams.logs import sqlite_file
 from duraton_streams.logs.base import LogRecord, NewRecord
-from duraton_streams.logs.limits import check_sizes, no_such_place, places
+from duraton_streams.logs.limits import check_partitions, check_sizes, no_such_place, places
 from duraton_streams.logs.lockfile import LockFile
 from duraton_streams.logs.sqlite_file import SqliteSettings, pack_headers
 
@@ -49,8 +43,8 @@ class SqliteLog:
     def __init__(
         self, path: Path, partitions: int | None = None, settings: SqliteSettings | None = None
     ) -> None:
-        if partitions is not None and partitions < 1:
-            raise LogMismatchError(f"a log needs at least one partition, not {partitions}")
+        if partitions is not None:
+            check_partitions(partitions)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -277,10 +277,9 @@ class Intake:
         except SchemaError as error:
             batch.records.append(self._dead_letter(record, error.code, str(error)))
             return True
-        if isinstance(value, Message) and value.envelope is not None:
-            # Its sender knew registrations that this partition has not read yet.
-            if value.envelope.registry > decider.registry:
-                return False
+        envelope = value.envelope if isinstance(value, Message) else None
+        if envelope is not None and envelope.registry > decider.registry:
+            return False  # its sender knew registrations that this partition has not read yet
         decider.decide(batch, Input(cause, value, record))
         return True
 

@@ -234,7 +234,7 @@ class PartitionProcessor:
         """Events and commands that wait in memory; above `backlog_max` new ones are refused."""
         return self._intake.backlog
 
-    def next_of(self, topic: str, partition: int) -> int:
+    def next_of(self, topic: str) -> int:
         """The next offset of an input, whether or not it is committed that it was read."""
         return self._intake.next_of(topic)
 
@@ -305,7 +305,7 @@ class PartitionProcessor:
             FencedError: Another owner took the partition meanwhile.
             DoubtError: That further commit's outcome is not known; go on with `doubt`.
         """
-        assert self._open and self._open[0] is batch, "batches are finished in order"
+        assert next(iter(self._open), None) is batch, "batches are finished in order"
         standing = self._standing
         # 4
         facts: Committed = [

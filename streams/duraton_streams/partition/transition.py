@@ -66,8 +66,8 @@ class OpenTransition:
     __slots__ = (
         "_appliers",
         "_batch",
-        "_encode",
         "_counters",
+        "_encode",
         "_mark",
         "_undo",
         "cause",

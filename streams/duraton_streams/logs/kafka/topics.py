@@ -11,7 +11,7 @@ from duraton_streams.errors import LogMismatchError, LogUnreachableError, Topics
 from duraton_streams.logs.base import JOURNAL, PARTITIONED, REGISTRY, TOPICS
 from duraton_streams.logs.kafka.errors import ask_error, reason
 from duraton_streams.logs.kafka.settings import KafkaSettings, admin_config
-from duraton_streams.logs.limits import TOPIC_MAX_BYTES
+from duraton_streams.logs.limits import TOPIC_MAX_BYTES, check_partitions
 
 CLOCK = "duraton.clock"
 """One partition whose records the broker stamps: the cluster's reference time."""
@@ -41,6 +41,7 @@ def create(
     settings: KafkaSettings,
 ) -> list[str]:
     """Make the topics that are missing; the names of those that were made."""
+    check_partitions(partitions)
     admin = connect(bootstrap, settings)
     existing = _existing(admin, bootstrap, prefix, settings)
     if existing:
