@@ -10,8 +10,11 @@ from typing import Any, Literal
 import msgspec
 
 from duraton_schemas.canonical import check_path
-from duraton_schemas.errors import KeyPathError, OptionsError
+from duraton_schemas.errors import KeyPathError, OptionsError, ValueFormError
+from duraton_schemas.values import check_depth
 
+APP_BYTES_MAX = 4 << 20
+"""An app's registration as JSON; it stands whole in several records."""
 WORKFLOWS_MAX = 1_000
 TRIGGERS_MAX = 100
 NAME_LENGTH_MAX = 200
@@ -176,10 +179,17 @@ def read_app(raw: bytes | str, name: str | None = None) -> AppOptions:
     Raises:
         OptionsError: It is no such object, or states what cannot work.
     """
+    if len(raw) > APP_BYTES_MAX:
+        raise OptionsError(
+            f"the registration is {len(raw)} bytes, the limit is {APP_BYTES_MAX}; make several apps"
+        )
     try:
         app = msgspec.json.decode(raw, type=AppOptions)
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        check_depth(msgspec.json.decode(raw), raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueFormError) as error:
         raise OptionsError(f"the registration cannot be read: {error}") from error
+    except RecursionError as error:
+        raise OptionsError("the registration is nested too deeply") from error
     if name is not None and app.name != name:
         raise OptionsError(f"the registration is of app {app.name!r}, not {name!r}")
     app.check()

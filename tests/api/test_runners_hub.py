@@ -356,6 +356,8 @@ async def test_a_draining_runner_that_is_cut_off_is_waited_for(world):
         (wire.encode([hello(capacity=0)]), 4422),
         (wire.encode([hello(apps=[])]), 4422),
         (wire.encode([hello(apps=["nonsense"])]), 4422),
+        (wire.encode([hello(apps=[APP + " " * (4 << 20)])]), 4422),
+        (wire.encode([hello(apps=['{"name":"shop","workflows":' + "[" * 100_000])]), 4422),
         (wire.encode([hello(apps=[APP, APP])]), 4422),
         (wire.encode([hello(apps=['{"name":"shop","workflows":[{"name":""}]}'])]), 4422),
     ],

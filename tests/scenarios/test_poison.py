@@ -7,10 +7,15 @@ from scenario_tools import shown, start
 
 from duraton import App, define_workflow
 from duraton.testing import Engine
+from duraton_api.node.core import SYSTEM
 from duraton_schemas.codec import Codec
+from duraton_schemas.records.commands import RegisterApp
+from duraton_schemas.records.journal import Positions
 from duraton_schemas.records.public import Event
-from duraton_streams.logs.base import DEAD_LETTERS, EVENTS, NewRecord
+from duraton_streams.errors import RecordTooLargeError
+from duraton_streams.logs.base import DEAD_LETTERS, EVENTS, JOURNAL, NewRecord
 from duraton_streams.logs.limits import MAX_RECORD_BYTES
+from duraton_streams.partition.settings import ProcessorSettings
 
 MIB = 1 << 20
 
@@ -92,3 +97,40 @@ async def test_a_record_too_large_to_set_apart_whole_is_set_apart_cut():
         assert headers["duraton_bytes"] == str(MAX_RECORD_BYTES).encode()
         assert headers["duraton_offset"] == b"0"
         assert value.startswith(letter.value) and len(letter.value) > 7 * MIB
+
+
+async def test_a_command_that_no_record_holds_is_refused_and_stops_nobody():
+    async def handle(ctx):
+        return 1
+
+    async with Engine(App("shop", [define_workflow("w", handle)])) as engine:
+        core = engine.core
+        command = RegisterApp(id="c", caller=SYSTEM, app="big", body="x" * (9 * MIB))
+        with pytest.raises(RecordTooLargeError):
+            await core.command(command)
+        run = await start(engine)
+        await engine.settle()
+        assert await shown(engine, run) == [("completed", 1)]
+
+
+async def test_one_transaction_holds_no_more_bytes_than_it_may():
+    async def handle(ctx):
+        return 1
+
+    async with Engine(App("shop", [define_workflow("w", handle)])) as engine:
+        await engine.settle()
+        log, size = engine.core.log, MIB - 100
+        end = log.bounds(JOURNAL, 0)[1]
+        data = '{"a":"' + "x" * (size - 8) + '"}'
+        log.append(
+            [NewRecord(EVENTS, 0, event(id=f"e{n}", name="other", data=data)) for n in range(60)]
+        )
+        await engine.settle()
+        batches, held = [], 0
+        for record in log.read(JOURNAL, 0, end, 1_000):
+            held += len(record.value)
+            if isinstance(Codec().decode(record.value), Positions):
+                batches.append(held)
+                held = 0
+        assert len(batches) >= 4
+        assert max(batches) <= ProcessorSettings().bytes_max + 2 * MIB

@@ -38,6 +38,7 @@ from duraton_schemas.records.public import Event
 from duraton_schemas.slots import PROJECT_SLOT, home_slot, partition_of, slot_of
 from duraton_streams.errors import OverloadedError
 from duraton_streams.logs.base import COMMANDS, EVENTS, Headers, Log, NewRecord
+from duraton_streams.logs.limits import check_sizes
 from duraton_streams.partition.clock import Clock
 from duraton_streams.partition.processor import PartitionProcessor
 from duraton_streams.partition.recovery import Progress
@@ -319,6 +320,9 @@ class Core:
         if self.appender is not None:
             await self.appender.append(records)
             return
+
+        # Nothing may be in a batch that cannot be written: the whole batch would fail.
+        check_sizes(records)
 
         def taken(offset: int | None) -> None:
             if offset is None:

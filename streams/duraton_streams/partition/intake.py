@@ -171,7 +171,8 @@ class Intake:
             self._take_submitted(batch, decider, topic, limit)
 
     def _full(self, batch: Batch) -> bool:
-        return len(batch.records) >= self._settings.records_max
+        settings = self._settings
+        return len(batch.records) >= settings.records_max or batch.bytes >= settings.bytes_max
 
     def _take_calls(self, batch: Batch, decider: Decider) -> None:
         while self._later and self._later[0][0] <= batch.now:
@@ -212,7 +213,7 @@ class Intake:
                 return
             queue.popleft()
             batch.taken.append((submitted.taken, offset))
-            batch.records.append(record)
+            batch.add(record)
             cause = Cause(kind=topic, partition=self._partition, offset=offset)
             decider.decide(batch, Input(cause, submitted.value, written))
             offset += 1
@@ -275,7 +276,7 @@ class Intake:
         try:
             value = self._machine.decode(record)
         except SchemaError as error:
-            batch.records.append(self._dead_letter(record, error.code, str(error)))
+            batch.add(self._dead_letter(record, error.code, str(error)))
             return True
         envelope = value.envelope if isinstance(value, Message) else None
         if envelope is not None and envelope.registry > decider.registry:

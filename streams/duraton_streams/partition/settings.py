@@ -14,6 +14,8 @@ class ProcessorSettings:
         commands_max: Commands taken into one batch.
         events_max: Events taken into one batch.
         records_max: Records of a batch after which it takes nothing more.
+        bytes_max: Bytes of a batch's records after which it takes nothing more: what a log
+            writes well within its deadline of 10 s.
         batches_max: Batches under way at once: while one is committed, the next is
             decided about, so that neither the log nor the processor waits.
         local_max: Follow-up messages within the partition in one batch; more than
@@ -35,6 +37,7 @@ class ProcessorSettings:
     commands_max: int = 128
     events_max: int = 512
     records_max: int = 4_096
+    bytes_max: int = 16 << 20
     batches_max: int = 2
     local_max: int = 100_000
     backlog_max: int = 20_000

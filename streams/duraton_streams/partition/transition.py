@@ -23,6 +23,7 @@ class Batch:
         now: The engine's time for the whole batch.
         facts: The facts, in order of seq.
         records: Everything to be written; a fact's place in it is in `fact_places`.
+        bytes: About how many bytes that is; what was undone is still counted.
         effects: What is handed on after the commit, in order.
         local: Messages to slots of the own partition, still to be handled.
         calls: Calls that were decided about, to be offered again after a doubt.
@@ -35,11 +36,17 @@ class Batch:
         self.facts: list[Fact] = []
         self.fact_places: list[int] = []
         self.records: list[NewRecord] = []
+        self.bytes = 0
         self.effects: list[object] = []
         self.local: list[Message] = []
         self.calls: list[object] = []
         self.taken: list[tuple[Callable[[int | None], None], int]] = []
         self.later: list[tuple[int, object]] = []
+
+    def add(self, record: NewRecord) -> None:
+        """Add a record that is to be written."""
+        self.records.append(record)
+        self.bytes += len(record.value or b"")
 
 
 class Counters:
@@ -165,10 +172,15 @@ class OpenTransition:
             self._batch.local.append(message)
             return
         raw = self._encode(message)
-        self._batch.records.append(NewRecord(MESSAGES, target, raw, timestamp_ms=self.now))
+        if len(raw) > RECORD_BYTES_MAX:
+            raise RecordTooLargeError(f"a {type(message).__name__} of {len(raw)} bytes")
+        self._batch.add(NewRecord(MESSAGES, target, raw, timestamp_ms=self.now))
 
     def publish(self, record: NewRecord) -> None:
-        self._batch.records.append(record)
+        size = len(record.value or b"")
+        if size > RECORD_BYTES_MAX:
+            raise RecordTooLargeError(f"a record of {size} bytes for {record.topic}")
+        self._batch.add(record)
 
     def effect(self, effect: object) -> None:
         self._batch.effects.append(effect)
@@ -196,9 +208,7 @@ class OpenTransition:
                 if len(raw) > RECORD_BYTES_MAX:
                     raise RecordTooLargeError(f"a {type(fact).__name__} of {len(raw)} bytes")
                 batch.fact_places.append(len(batch.records))
-                batch.records.append(
-                    NewRecord(JOURNAL, self.partition, raw, timestamp_ms=batch.now)
-                )
+                batch.add(NewRecord(JOURNAL, self.partition, raw, timestamp_ms=batch.now))
         self.state.commit_transition()
 
     def rollback(self) -> None:
