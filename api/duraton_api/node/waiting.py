@@ -4,9 +4,10 @@ import asyncio
 from dataclasses import dataclass, field
 
 from duraton_engine.effects import EventAccepted, EventAnswered, Reply
+from duraton_streams.errors import OverloadedError
 
 POSTS_MAX = 50_000
-"""POSTs that may wait for their answers at once; the HTTP server bounds them first."""
+"""POSTs that may wait for their answers at once; further ones are refused (429)."""
 
 
 @dataclass
@@ -87,7 +88,13 @@ class Waiting:
         self._replies: dict[str, asyncio.Future[Reply]] = {}
 
     def open_post(self, post: str, count: int) -> Post:
-        """Begin to wait for a POST's events."""
+        """Begin to wait for a POST's events.
+
+        Raises:
+            OverloadedError: Too many POSTs wait already.
+        """
+        if len(self._posts) >= POSTS_MAX:
+            raise OverloadedError(f"{POSTS_MAX} POSTs wait for their answers already")
         waiting = self._posts[post] = Post(count)
         return waiting
 

@@ -6,13 +6,10 @@ bytes, by which it finds what happened twice and what an event should have led t
 
 from duraton_engine.verification.figures import Figures
 from duraton_engine.verification.names import Names
-from duraton_engine.verification.runs import OpenRun, PartitionAudit
+from duraton_engine.verification.runs import OpenRun, PartitionAudit, Wrong
 from duraton_schemas.ids import run_id
 from duraton_schemas.records import journal as facts
 from duraton_schemas.slots import home_slot
-
-Wrong = tuple[str, str]
-"""A problem's code and message."""
 
 _EVENT_ORIGIN = "event:"
 

@@ -23,8 +23,8 @@ FORM = 1
 
 _TELLING = frozenset((Positions, RegistrationApplied, OwnerTook))
 """Facts that say more than their header about where a partition stands."""
-_LAST = (Positions, OwnerTook, OwnerAlive)
-"""The last facts of transactions."""
+TRANSACTION_ENDS = (Positions, OwnerTook, OwnerAlive)
+"""Facts that end a transaction; the last two are transactions of their own."""
 
 Progress = Callable[[int, int], None]
 """Told the journal offset reached and the one to reach."""
@@ -112,7 +112,7 @@ def replay(
         for record in records:
             fact = apply_record(record, state, standing, appliers, codec)
             unkept += 1
-            if unkept >= batch and isinstance(fact, _LAST):
+            if unkept >= batch and isinstance(fact, TRANSACTION_ENDS):
                 state.flush(standing_meta(standing))
                 unkept = 0
         if progress is not None:

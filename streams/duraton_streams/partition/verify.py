@@ -20,11 +20,13 @@ from typing import Any, Protocol
 from duraton_schemas.codec import Codec
 from duraton_schemas.errors import SchemaError
 from duraton_schemas.records.common import Fact
-from duraton_schemas.records.journal import OwnerAlive, OwnerTook, Positions
+from duraton_schemas.records.journal import Positions
 from duraton_streams.errors import StreamError
 from duraton_streams.logs.base import JOURNAL, Log, LogRecord
+from duraton_streams.partition.differences import describe, differences
 from duraton_streams.partition.machine import Applier
 from duraton_streams.partition.recovery import (
+    TRANSACTION_ENDS,
     Progress,
     Standing,
     apply_record,
@@ -32,7 +34,6 @@ from duraton_streams.partition.recovery import (
     replay,
     standing_meta,
 )
-from duraton_streams.partition.shadow import describe, differences
 from duraton_streams.state.memory import MemoryStore
 from duraton_streams.state.overlay import State
 from duraton_streams.state.store import Store
@@ -42,9 +43,6 @@ READ_RECORDS = 2_000
 """Journal records read at once."""
 PROBLEMS_MAX = 100
 """Problems that a report keeps; the others are only counted."""
-
-_TRANSACTION_ENDS = (Positions, OwnerTook, OwnerAlive)
-"""Facts that end a transaction; the last two are transactions of their own."""
 
 
 @dataclass(frozen=True)
@@ -264,7 +262,7 @@ class _Walk:
         """Hold a fact to the rules of transitions, transactions and positions."""
         report = self._report
         assert fact.header is not None
-        ends = isinstance(fact, _TRANSACTION_ENDS)
+        ends = isinstance(fact, TRANSACTION_ENDS)
         if ends and self._transition_open:
             report.add("transition", place, "a transition was not closed by its `last` flag")
         if ends and not fact.header.last:
