@@ -18,6 +18,8 @@ from duraton import define_workflow
 
 async def handle(ctx):
     first = await ctx.step.run("first", lambda: {said!r})
+    if ctx.event.data.get("broken"):
+        await ctx.step.run("divide", lambda: 1 / 0)
     if ctx.event.data.get("wait"):
         await ctx.step.wait_for_event("go", "go", timeout="1h")
     return first
@@ -106,6 +108,12 @@ async def test_dev_reloads_and_survives_kills_with_nothing_lost(
     assert (await until(capsys, sent["answers"][0]["runId"], "completed"))[
         "output"
     ] == "two, and longer"
+
+    # What the code raises is told where it is developed, with the line it came from.
+    await cli(capsys, "send", "order", '{"broken": true}')
+    told = await dev.line("duraton.runs")
+    assert "step 'divide', attempt 1, failed: ZeroDivisionError" in told
+    assert f"{tmp_path / 'shop.py'}:7" in told
 
     # A second engine on the same port or directory says so.
     other = await start("dev", "shop.py", "--port", port)

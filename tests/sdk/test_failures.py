@@ -4,7 +4,9 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from duraton import NonRetriableError, RetryAfterError
+from duraton.runtime.failure_log import FailureLog
 from duraton.runtime.failures import frame_error
+from duraton_schemas.wire.frames import FrameError
 
 YEAR_MS = 365 * 86_400_000
 
@@ -153,3 +155,19 @@ def test_the_stack_shows_the_users_lines_only():
     frame = frame_error(raised(users_code))
     assert frame.stack is not None
     assert "users_code" in frame.stack and "sdk/duraton" not in frame.stack
+
+
+def test_a_storm_of_failures_is_told_in_few_lines_that_steer_no_terminal(caplog, monkeypatch):
+    monkeypatch.setattr("time.monotonic", lambda: clock)
+    told, clock = FailureLog(), 0.0
+    error = FrameError(message="bad\x1b[2J", name="E", stack='  File "shop.py", line 7, in f')
+    told.tell("run_1", "shop", "step 'a', attempt 1,", error)
+    assert caplog.messages == []  # off, unless a process asks for it
+    caplog.set_level("INFO", "duraton.runs")
+    for _ in range(1_000):
+        told.tell("run_1", "shop", "step 'a', attempt 1,", error)
+    assert len(caplog.messages) == 10
+    assert caplog.messages[0] == "shop run_1: step 'a', attempt 1, failed: E: bad [2J at shop.py:7"
+    clock = 1.0
+    told.tell("run_1", "shop", "handler, attempt 1,", error)
+    assert caplog.messages[10].endswith("at shop.py:7 (and 990 failures before it)")

@@ -41,6 +41,8 @@ def worker(
     log_to_stderr(logging.INFO if verbose else logging.WARNING)
     owned = os.environ.pop(PARENT_VARIABLE, None) is not None
     if owned:
+        # Who develops wants to see what their code raised, beside the runner's own warnings.
+        logging.getLogger("duraton.runs").setLevel(logging.INFO)
         threading.Thread(target=_end_with_parent, daemon=True).start()
     loaded = load_target(target)
     if not owned:

@@ -86,6 +86,7 @@ class Attempts:
         frame = call.frame(live.run, live.token, started_at=started_at, spend=spend)
         if isinstance(result, FrameError):
             frame.error = result
+            live.tell_failure(f"step {step!r}, attempt {call.attempt},", result)
         else:
             frame.output = result
         live.send(call, frame)

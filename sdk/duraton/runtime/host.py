@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol
 
+from duraton.runtime.failure_log import FailureLog
 from duraton.runtime.turns import Turns
 from duraton_schemas.wire.frames import RunnerFrame
 
@@ -65,6 +66,7 @@ class Host:
         self.observer: Observer = observer or _Unobserved()
         self.now_ms = now_ms
         self.turns = Turns(self.loop)
+        self.failures = FailureLog()
         self.tasks_executing = 0
         self.left_waiting: list[asyncio.Future[str]] = []
         self._threads_max = threads

@@ -96,9 +96,15 @@ class Live:
         """The handler has ended: what its steps still do counts no more."""
         self.final = frame
         self.suspend = None
+        if isinstance(frame, Fail):
+            self.tell_failure(f"handler, attempt {self.invoke.attempt},", frame.error)
         self.release()
         self.host.emit(frame)
         self.rest()
+
+    def tell_failure(self, what: str, error: FrameError) -> None:
+        """Tell people who watch the runner what failed."""
+        self.host.failures.tell(self.run, self.invoke.workflow, what, error)
 
     def diverged(self, key: Key, how: str) -> None:
         """The code does not do what is recorded: the run cannot go on with it."""
