@@ -168,7 +168,7 @@ def _row(run: dict[str, Any]) -> tuple[str | show.Cell, ...]:
     took = span(run["durationMs"]) if run["durationMs"] is not None else ""
     return (
         run["id"],
-        f"{run['app']}/{run['workflow']}",
+        f"{run['app']}/{run['workflow']}" + (" (onFailure)" if run["kind"] == "onFailure" else ""),
         (run["status"], show.STATUS_STYLES.get(run["status"], "")),
         run["createdAt"][:19].replace("T", " "),
         took,

@@ -137,7 +137,7 @@ def _of_step(step: dict[str, Any]) -> list[Moment]:
             told += f": {show.short(step['output'])}"
         found.append(Moment(step["endedAt"], told, "green"))
     elif step["startedAt"] and status not in ("completed", "failed"):
-        until = step.get("retryAt") or step.get("due")
+        until = None if status == "cancelled" else step.get("retryAt") or step.get("due")
         told = f"{step['id']} {status}" + (f" until {until}" if until else "")
         found.append(Moment(step["startedAt"], told, "blue"))
     return found
