@@ -20,6 +20,14 @@ COMPONENTS = {
 }
 OTHER_CODES = {
     "duraton": {
+        "draining": (
+            "A served app takes no more invocations, since its server stops. It costs no invoke.",
+            "Nothing: the engine tries again.",
+        ),
+        "message-unreadable": (
+            "A served app was POSTed something else than one invocation.",
+            "Let only the engine call the app's URL.",
+        ),
         "nondeterministic": (
             (
                 "The code changed under a running run: it called a step that does not fit what is "
@@ -30,11 +38,121 @@ OTHER_CODES = {
                 "must do the same each time it runs."
             ),
         ),
+        "protocol-version": (
+            "Engine and runner speak different versions of the protocol.",
+            "Upgrade the older of the two.",
+        ),
+        "signature-refused": (
+            "A served app was POSTed something without a valid signature of its key.",
+            "Give engine and runner one signing key, and keep their clocks within five minutes.",
+        ),
+        "superseded": (
+            "A newer request about the same run took this one's place at a served app.",
+            "Nothing: the newer one is answered.",
+        ),
+        "url-unusable": (
+            "The engine's address is no address.",
+            "Write it as http://HOST:PORT.",
+        ),
     },
     "duraton_api": {
+        "data-missing": (
+            "There is no log, or no view, in the directory that the command was given.",
+            "Name the engine's directory with --data, or its brokers with --kafka.",
+        ),
+        "dead-letters": (
+            (
+                "`duraton doctor`: records that nobody can read stand on `duraton.dead-letters`, "
+                "with the reason in their headers."
+            ),
+            "Look at them with `duraton log dump --topic dead-letters`; correct who wrote them.",
+        ),
+        "disk-low": (
+            "`duraton doctor`: the disk of the data directory is nearly full.",
+            "Make room: a commit that cannot be written stops the partition.",
+        ),
+        "engine-defect": (
+            "The engine met something that it did not expect and closed the runner's connection.",
+            "Nothing: the runner comes back. Report what the engine's log says.",
+        ),
+        "engine-not-ready": (
+            "The engine runs and may not be given work yet: it recovers, or a partition stopped.",
+            "Wait, or look at its log.",
+        ),
+        "engine-rebuilt": (
+            (
+                "A commit was in doubt, so a partition was rebuilt from its journal; the runner is "
+                "asked to say hello again."
+            ),
+            "Nothing: the runner comes back with what it executes.",
+        ),
+        "engine-slow": (
+            "The engine did not answer the command line in time.",
+            "Look at `duraton doctor`. What was sent may have been recorded.",
+        ),
+        "engine-stopping": (
+            "The engine stops or restarts.",
+            "Nothing: runners keep what they execute and come back.",
+        ),
+        "engine-unreachable": (
+            "No engine answers at the address.",
+            "Start one with `duraton dev TARGET`, or name another with --url.",
+        ),
+        "hello-refused": (
+            "A runner's first frame states what cannot work; the message names it.",
+            "Correct the runner, or use an SDK of the protocol's version.",
+        ),
+        "not-an-engine": (
+            "Something else than a Duraton engine answers at the address.",
+            "Name the engine's address with --url or DURATON_URL.",
+        ),
+        "registration-late": (
+            "The engine could not register the runner's apps in time.",
+            "Nothing: the runner tries again.",
+        ),
+        "run-quarantined": (
+            "`duraton doctor`: a run is set aside after an error of the engine's own.",
+            "Report it; `duraton runs resume ID` tries again.",
+        ),
+        "runner-ended": (
+            "`duraton dev`: the runner ended by itself.",
+            "Look at what it printed last, and start again.",
+        ),
+        "runner-name-taken": (
+            "Another live process is connected under the name that the runner was given.",
+            "Stop the other process, or give each a name of its own.",
+        ),
+        "runner-replaced": (
+            "The same process, or a newer one of its name, has made a newer connection.",
+            "Nothing.",
+        ),
+        "runner-silent": (
+            "The runner gave no sign of life for as long as it may be silent.",
+            "Nothing: it comes back. If it recurs, look for code that blocks the event loop.",
+        ),
+        "runner-slow": (
+            "The runner does not take what it is sent, so its connection was closed.",
+            "Nothing: it comes back. If it recurs, look for code that blocks the event loop.",
+        ),
+        "runner-unreadable": (
+            "A message is none of the protocol's.",
+            "Use an SDK of the protocol's version.",
+        ),
+        "runners-full": (
+            "As many runners are connected as the engine takes.",
+            "Run fewer processes with a higher capacity each.",
+        ),
+        "usage": (
+            "The command was written in a way that it does not take; exit status 2.",
+            "See the command's `--help`.",
+        ),
         "websocket-needed": (
             "The path takes a runner's WebSocket, not a plain HTTP request.",
             "Use `connect(app, url)` of the SDK, or a WebSocket client.",
+        ),
+        "workflow-unoffered": (
+            "`duraton doctor`: no runner executes a workflow that is registered.",
+            "Start its worker; its runs wait.",
         ),
     },
     "duraton_engine": {

@@ -85,14 +85,35 @@ def test_every_error_says_what_to_do():
                 assert value.__doc__, value
 
 
+CODE_PLACES = {
+    "CommandFailedError": 0,
+    "ConnectionRefusedByEngineError": 0,
+    "HelloRefusedError": 1,
+    "Trouble": 0,
+    "_drop": 2,
+    "_problem": 2,
+    "_refused": 0,
+    "close_reason": 0,
+}
+"""Which argument of these is the code, where it is written out."""
+
+
 def literal_codes():
     """Codes that stand where an error or a refusal is made."""
     for module in modules():
         for node in ast.walk(module.tree):
+            value = None
             if isinstance(node, ast.keyword) and node.arg == "code":
                 value = node.value
-                if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                    yield value.value
+            elif isinstance(node, ast.Call):
+                name = node.func.attr if isinstance(node.func, ast.Attribute) else None
+                name = node.func.id if isinstance(node.func, ast.Name) else name
+                place = CODE_PLACES.get(name)
+                if place is not None and len(node.args) > place:
+                    value = node.args[place]
+            text = value.value if isinstance(value, ast.Constant) else None
+            if isinstance(text, str) and re.fullmatch(r"[a-z0-9-]+", text):
+                yield text
 
 
 def test_every_code_has_a_section_in_the_reference():
