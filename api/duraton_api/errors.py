@@ -115,7 +115,7 @@ class RunUnknownError(NotFoundError):
 
     code = "run-unknown"
     title = "There is no such run"
-    advice = "Check the id; `GET /runs` lists the runs."
+    advice = "Check the id; `duraton runs list` or `GET /runs` lists the runs."
 
 
 class EventUnknownError(NotFoundError):
