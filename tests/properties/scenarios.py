@@ -208,7 +208,7 @@ class Both:
         elif kind == "signal":
             at.post([("signal", action[2], None)])
             await self.drive.post(
-                [{"name": "signal", "data": {"n": action[2]}, "dedupeId": f"once-{number}"}]
+                [{"name": "signal", "data": {"n": action[2]}, "dedupeId": f"signal-{number}"}]
             )
         elif kind in ("pause", "resume", "cancel"):
             if self.labels:
