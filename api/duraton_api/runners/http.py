@@ -1,7 +1,7 @@
 """POSTs to runners: over pooled connections, or over whatever an httpx client has beneath.
 
-The pool exists because of its speed: a general client spends milliseconds where a
-hundred calls are in flight (5 ms a call at 64, measured), this one 0.15 ms.
+The pool exists because of its speed: at 64 calls in flight one takes 51 µs of CPU here,
+220 µs with aiohttp and 5 ms with httpx (docs/internals/choices.md).
 """
 
 import asyncio
