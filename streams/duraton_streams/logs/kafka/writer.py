@@ -113,7 +113,7 @@ class KafkaWriter:
             waiting = producer.flush(max(0.0, deadline - time.monotonic()))
         except CLIENT_FAILURES as failure:
             # It says why; the records of a client that ended say only that it did.
-            sent.error = reason(failure)
+            sent.error = self._reason(producer, failure)
         if sent.error is not None:
             raise self._refusal(producer, sent.error)
         if waiting:
@@ -142,6 +142,22 @@ class KafkaWriter:
                     producer.poll(_FULL_QUEUE_S)
                     continue
                 break
+
+    @staticmethod
+    def _reason(producer: Producer, failure: BaseException) -> KafkaError:
+        """Why a call failed; where it lost its reason on the way, the client is asked again.
+
+        A fatal error that meets a callback may come as a bare SystemError. Whoever took
+        it for a doubt would become the owner again and fence the one that fenced it.
+        """
+        error = reason(failure)
+        if error.code() != KafkaError.UNKNOWN:
+            return error
+        try:
+            producer.abort_transaction(ABORT_S)
+        except CLIENT_FAILURES as again:
+            return reason(again)
+        return error
 
     def _refusal(self, producer: Producer, error: KafkaError) -> LogError:
         """What it means that a record was not written."""
