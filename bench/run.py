@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import machine
 from rich.console import Console
 from rich.table import Table
 
@@ -95,7 +96,9 @@ def wait_port(port: int, process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def running(command: list[str], port: int) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=ROOT)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT
+    )
     try:
         wait_port(port, process)
         yield process
@@ -194,6 +197,25 @@ def broker(wanted: bool) -> Iterator[str | None]:
             yield f"127.0.0.1:{port}"
 
 
+def machine_today(folder: Path, kafka: str | None) -> dict[str, float]:
+    """The bare loops of bench/machine.py."""
+    found = {"python_ns": machine.python_ns(), "sqlite_ms": machine.sqlite_commit_ms(folder)}
+    if kafka is not None:
+        found["kafka_ms"] = machine.kafka_commit_ms(kafka)
+    return found
+
+
+def show_machine(console: Console, today: dict[str, float]) -> None:
+    words = {
+        "python_ns": ("a turn of a loop in Python", "ns"),
+        "sqlite_ms": ("a bare synced SQLite transaction, p50", "ms"),
+        "kafka_ms": ("a bare Kafka transaction, p50", "ms"),
+    }
+    for name, figure in today.items():
+        what, unit = words[name]
+        console.print(f"{what}: {figure:.2f} {unit}")
+
+
 def show(console: Console, results: dict[str, dict[str, Any]]) -> None:
     table = Table("row", "figure", "floor", "goal", "of the floor")
     for row in ROWS:
@@ -219,16 +241,20 @@ def main() -> None:
     console = Console()
     results: dict[str, dict[str, Any]] = {}
     with broker(any(row.kafka for row in wanted)) as kafka:
+        with tempfile.TemporaryDirectory() as folder:
+            today = machine_today(Path(folder), kafka)
         for row in wanted:
             with tempfile.TemporaryDirectory() as folder:
                 console.print(f"{row.what} ...", style="dim")
                 results[row.name] = measure(row, args.runs, Path(folder), kafka)
     show(console, results)
+    show_machine(console, today)
     if not args.no_history:
         entry = {
             "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "machine": f"{platform.machine()}, {os.cpu_count()} cores",
             "python": platform.python_version(),
+            "today": today,
             "rows": results,
         }
         with HISTORY.open("a") as history:
