@@ -288,7 +288,16 @@ async def test_verify_and_rebuild(capsys, tmp_path, monkeypatch):
     import sqlite3
 
     with sqlite3.connect(tmp_path / "data" / "log.sqlite") as db:
-        db.execute("update records set value = x'00000000ff' where offset = 3")
+        last, raw = db.execute(
+            "select s.last, s.records from segments s join topics t on t.id = s.topic"
+            " where t.name = 'duraton.journal' and 3 between s.first and s.last"
+        ).fetchone()
+        broken = raw.replace(b"\x00\x00\x00\x00", b"\x00\xff\xff\xff", 1)
+        db.execute(
+            "update segments set records = ? where last = ? and topic ="
+            " (select id from topics where name = 'duraton.journal')",
+            (broken, last),
+        )
     db.close()
     out = await cli("log", "verify", status=1)
     assert "NOT equal" in out

@@ -16,9 +16,13 @@ from duraton_streams.errors import (
     LogMismatchError,
     OffsetGoneError,
 )
-from duraton_streams.logs.base import EVENTS, JOURNAL, MESSAGES, NewRecord
+from duraton_streams.logs.base import COMMANDS, EVENTS, JOURNAL, MESSAGES, NewRecord
 from duraton_streams.logs.sqlite import SqliteLog
-from duraton_streams.logs.sqlite_file import SqliteSettings
+from duraton_streams.logs.sqlite_file import (
+    SEGMENT_BYTES_MAX,
+    SEGMENT_RECORDS_MAX,
+    SqliteSettings,
+)
 
 
 @pytest.fixture
@@ -236,9 +240,45 @@ class TestReadonly:
         assert not path.exists()
 
     def test_people_see_topics_by_name(self, log, path):
-        log.append([NewRecord(EVENTS, 0, b"a", b"k")])
+        log.append([NewRecord(EVENTS, 0, b"a", b"k"), NewRecord(EVENTS, 0, b"b")])
         person = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
-        assert person.execute("SELECT topic, offset, value, key FROM log").fetchall() == [
-            (EVENTS, 0, b"a", b"k")
-        ]
+        assert person.execute("SELECT topic, first, last FROM log").fetchall() == [(EVENTS, 0, 1)]
         person.close()
+
+
+class TestSegments:
+    """Records that one commit wrote share a row; readers do not see where rows end."""
+
+    def test_a_read_begins_and_ends_anywhere(self, log):
+        for start in (0, 3, 6):
+            log.append([NewRecord(EVENTS, 0, b"%d" % n) for n in range(start, start + 3)])
+        for begin in range(9):
+            for end in range(begin, 10):
+                wanted = [b"%d" % n for n in range(begin, min(end, 9))]
+                assert values(log.read(EVENTS, 0, begin, 100, end)) == wanted
+            assert values(log.read(EVENTS, 0, begin, 2)) == [
+                b"%d" % n for n in range(begin, min(begin + 2, 9))
+            ]
+
+    def test_what_is_long_or_large_is_cut(self, log, path):
+        many = [NewRecord(EVENTS, 0, b"x") for _ in range(SEGMENT_RECORDS_MAX + 1)]
+        large = [NewRecord(COMMANDS, 0, bytes(SEGMENT_BYTES_MAX)) for _ in range(2)]
+        assert log.append([*many, *large]) == [*range(len(many)), 0, 1]
+        person = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
+        rows = person.execute("SELECT topic, first, last FROM log").fetchall()
+        person.close()
+        assert sorted(rows) == [
+            (COMMANDS, 0, 0),
+            (COMMANDS, 1, 1),
+            (EVENTS, 0, SEGMENT_RECORDS_MAX - 1),
+            (EVENTS, SEGMENT_RECORDS_MAX, SEGMENT_RECORDS_MAX),
+        ]
+        assert len(log.read(EVENTS, 0, 0, 10_000)) == len(many)
+
+    def test_what_was_removed_inside_a_segment_stays_removed(self, log):
+        log.append([NewRecord(EVENTS, 0, b"%d" % n) for n in range(4)])
+        log.delete_below(EVENTS, 0, 2)
+        assert log.bounds(EVENTS, 0) == (2, 4)
+        assert values(log.read(EVENTS, 0, 2, 10)) == [b"2", b"3"]
+        with pytest.raises(OffsetGoneError):
+            log.read(EVENTS, 0, 1, 10)

@@ -16,7 +16,7 @@ from duraton_streams.logs import sqlite_file
 from duraton_streams.logs.base import LogRecord, NewRecord
 from duraton_streams.logs.limits import check_partitions, check_sizes, no_such_place, places
 from duraton_streams.logs.lockfile import LockFile
-from duraton_streams.logs.sqlite_file import SqliteSettings, pack_headers
+from duraton_streams.logs.sqlite_file import SqliteSettings
 
 Place = tuple[str, int]
 
@@ -113,7 +113,7 @@ class SqliteLog:
             # One statement, so that both are of one moment.
             first, last = self._reader.execute(
                 "SELECT (SELECT below FROM cleared WHERE topic = ?1 AND partition = ?2),"
-                " (SELECT max(offset) FROM records WHERE topic = ?1 AND partition = ?2)",
+                " (SELECT max(last) FROM segments WHERE topic = ?1 AND partition = ?2)",
                 at,
             ).fetchone()
         first = first or 0
@@ -202,7 +202,7 @@ class SqliteLog:
             try:
                 self._connection.execute("INSERT OR REPLACE INTO cleared VALUES (?, ?, ?)", at)
                 self._connection.execute(
-                    "DELETE FROM records WHERE topic = ? AND partition = ? AND offset < ?", at
+                    "DELETE FROM segments WHERE topic = ? AND partition = ? AND last < ?", at
                 )
                 self._connection.execute("COMMIT")
             except sqlite3.Error as error:
@@ -219,32 +219,33 @@ class SqliteLog:
         return offsets
 
     def _write(self, records: Sequence[NewRecord]) -> tuple[list[int], "list[SqliteTail]"]:
+        if not records:
+            return [], []
         now = time.time_ns() // 1_000_000
         offsets: list[int] = []
-        values: list[object] = []
+        rows: dict[Place, list[sqlite_file.Row]] = {}
         ends: dict[Place, int] = {}
         for topic, partition, value, key, headers, at in records:
             place = (topic, partition)
-            offset = ends.get(place, -1)
-            if offset < 0:
+            written = rows.get(place)
+            if written is None:
                 if place not in self._known:
                     raise no_such_place(topic, partition)
-                offset = self._ends[place]
+                written = rows[place] = []
+                ends[place] = self._ends[place]
+            offset = ends[place]
             ends[place] = offset + 1
             offsets.append(offset)
-            values += (
-                self._topics[topic],
-                partition,
-                offset,
-                value,
-                key,
-                pack_headers(headers) if headers else None,
-                at or now,
+            written.append((value, key, headers or None, at or now))
+        segments = [
+            segment
+            for place, written in rows.items()
+            for segment in sqlite_file.pack(
+                self._topics[place[0]], place[1], self._ends[place], written
             )
-        if not records:
-            return [], []
+        ]
         try:
-            sqlite_file.insert(self._connection, values, len(offsets))
+            sqlite_file.insert(self._connection, segments)
         except sqlite3.Error as error:
             self._undo()
             raise DoubtError(f"cannot write to {self._path}: {error}") from error
