@@ -2,11 +2,10 @@
 
 import msgspec
 
+from duraton_schemas.duration import RETRY_AFTER_MS_MAX
 from duraton_schemas.options import Retry
 from duraton_schemas.wire.frames import FrameError
 
-RETRY_AFTER_MS_MAX = 366 * 86_400_000
-"""The longest that RetryAfterError may ask for: a year (P35)."""
 BACKOFF_MS_MAX = 100 * 366 * 86_400_000
 """A hundred years, however large a policy's numbers are: times have to be written."""
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from duraton_schemas.values import RUN_STATE_BYTES_MAX
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -29,7 +31,7 @@ class Settings:
     failure_delay_ms_max: int = 3_600_000
     failure_ms_max: int = 86_400_000
     dedupe_ms: int = 86_400_000
-    run_bytes_max: int = 32 << 20
+    run_bytes_max: int = RUN_STATE_BYTES_MAX
     steps_max: int = 10_000
     shapes_max: int = 10_000
     shape_check_ms: int = 30 * 86_400_000

@@ -13,6 +13,9 @@ _TEXT = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 
 _TEXT_LENGTH_MAX = 100
 
+RETRY_AFTER_MS_MAX = 366 * 86_400_000
+"""A year, the longest that RetryAfterError may ask for (P35): what a header or a slip of
+units says beyond it helps nobody."""
 DURATION_MS_MAX = 366 * 86_400_000 * 100
 """A hundred years: far above any use, and safe to add to any time in 64 bits."""
 

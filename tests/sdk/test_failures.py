@@ -8,7 +8,7 @@ from duraton.runtime.failure_log import FailureLog
 from duraton.runtime.failures import frame_error
 from duraton_schemas.wire.frames import FrameError
 
-YEAR_MS = 365 * 86_400_000
+YEAR_MS = 366 * 86_400_000
 
 
 class OwnFinalError(NonRetriableError):

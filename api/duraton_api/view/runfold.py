@@ -183,7 +183,6 @@ def _started(run: RunFold, fact: j.RunStarted) -> None:
     if state.started_at is None:
         state.started_at = fact.at
     state.attempts = fact.attempt
-    state.invokes = fact.invoke
     state.runner = fact.runner
 
 

@@ -133,7 +133,6 @@ class RunState(Stored, kw_only=True):
     started_at: int | None = None
     ended_at: int | None = None
     attempts: int = 0
-    invokes: int = 0
     runner: str | None = None
     backoff: int | None = None
     backoff_kind: str = ""

@@ -431,7 +431,13 @@ class RunSuspended(Fact, kw_only=True):
 
 
 class RunReady(Fact, kw_only=True):
-    """A run that waited may go on and queues; `why` is `retry`, `invoke` or `takeover`."""
+    """A run that waited may go on and queues.
+
+    Attributes:
+        why: What let it go on: `retry` (its backoff is over), `invoke` (the next invoke is
+            due), `takeover`, `step` (a result came), `suspend` (something fell due
+            meanwhile) or `resume`.
+    """
 
     run: str
     why: str

@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
-from duraton_schemas.duration import to_ms
+from duraton_schemas.duration import RETRY_AFTER_MS_MAX, to_ms
 from duraton_schemas.errors import DurationError
-
-DELAY_MS_MAX = 365 * 86_400_000
-"""A year: what a header or a slip of units says beyond it helps nobody."""
 
 _SECONDS = re.compile(r"[0-9]{1,18}")
 _HTTP_DATE = re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? .*[0-9]{2}:[0-9]{2}:[0-9]{2}.*")
@@ -69,7 +66,7 @@ def _text(text: str) -> Delay:
 
 
 def _after(ms: float) -> Delay:
-    return Delay(after_ms=round(min(max(ms, 0), DELAY_MS_MAX)))
+    return Delay(after_ms=round(min(max(ms, 0), RETRY_AFTER_MS_MAX)))
 
 
 def _at(moment: datetime) -> Delay:
