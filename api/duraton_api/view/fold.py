@@ -25,6 +25,7 @@ IGNORED: Final[frozenset[type[Fact]]] = frozenset(
         j.ShapeRequested,
         j.ShapeAnswered,
         j.ShapeIdle,
+        j.EventClaimed,
         j.DedupeClaimed,
         j.DedupeExpired,
         j.WaitStood,

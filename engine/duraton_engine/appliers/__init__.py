@@ -24,6 +24,7 @@ APPLIERS: Mapping[type[Fact], Applier] = {
     facts.ShapeAnswered: registry.shape_answered,
     facts.ShapeIdle: registry.shape_idle,
     facts.EventHeld: events.event_held,
+    facts.EventClaimed: events.event_claimed,
     facts.EventDropped: events.event_dropped,
     facts.EventRecorded: events.event_recorded,
     facts.DedupeClaimed: events.dedupe_claimed,

@@ -2,36 +2,59 @@
 
 from duraton_engine.state import objects, tables
 from duraton_schemas.records import journal as facts
-from duraton_streams.state.table import StateWriter
+from duraton_schemas.records.common import Place
+from duraton_streams.state.table import StateWriter, scan_all
 
 
-def _count_post(state: StateWriter, slot: int, post: str, change: int) -> None:
+def _joins_post(state: StateWriter, slot: int, post: str, place: Place) -> None:
     if not post:
         return
     key = tables.post_key(slot, post)
     old = state.get(tables.HELD_POSTS, key)
-    count = (old.count if old else 0) + change
-    if count > 0:
-        state.put(tables.HELD_POSTS, key, objects.Count(count))
+    if old is None:
+        state.put(tables.HELD_POSTS, key, objects.HeldPost(1, place.offset))
     else:
+        state.put(tables.HELD_POSTS, key, objects.HeldPost(old.count + 1, old.head))
+
+
+def _leaves(state: StateWriter, slot: int, post: str, place: Place) -> None:
+    """A held event is settled; the next of its POST has its turn."""
+    own = tables.held_key(slot, place)
+    state.delete(tables.HELD, own)
+    if not post:
+        return
+    key = tables.post_key(slot, post)
+    old = state.get(tables.HELD_POSTS, key)
+    assert old is not None, "a held event's POST is known"
+    if old.count == 1:
         state.delete(tables.HELD_POSTS, key)
+        return
+    head = old.head
+    if head == place.offset:
+        neighbours = (slot, place.topic, place.partition)
+        for _, behind in scan_all(state, tables.HELD, neighbours, page=100, after=own):
+            if tables.post_id(behind.post) == tables.post_id(post):
+                head = behind.place.offset
+                break
+    state.put(tables.HELD_POSTS, key, objects.HeldPost(old.count - 1, head))
 
 
 def event_held(state: StateWriter, fact: facts.EventHeld) -> None:
-    """It waits in its order; asking again replaces the row."""
-    slot = fact.slot
-    key = tables.held_key(slot, fact.place)
-    if state.get(tables.HELD, key) is None:
-        _count_post(state, slot, fact.post, 1)
+    """It waits in its order."""
+    _joins_post(state, fact.slot, fact.post, fact.place)
     held = objects.HeldEvent(fact.event, fact.place, fact.post, fact.asked)
-    state.put(tables.HELD, key, held)
+    state.put(tables.HELD, tables.held_key(fact.slot, fact.place), held)
+
+
+def event_claimed(state: StateWriter, fact: facts.EventClaimed) -> None:
+    """What its dedupe id's slot answered is kept until its turn."""
+    held = state.edit(tables.HELD, tables.held_key(fact.slot, fact.place))
+    held.first, held.first_id = fact.first, fact.first_id
 
 
 def event_dropped(state: StateWriter, fact: facts.EventDropped) -> None:
     """Nothing of a repeat is kept."""
-    slot = fact.slot
-    state.delete(tables.HELD, tables.held_key(slot, fact.place))
-    _count_post(state, slot, fact.post, -1)
+    _leaves(state, fact.slot, fact.post, fact.place)
 
 
 def event_recorded(state: StateWriter, fact: facts.EventRecorded) -> None:
@@ -39,12 +62,10 @@ def event_recorded(state: StateWriter, fact: facts.EventRecorded) -> None:
     slot = fact.slot
     event = fact.event
     if event is None:
-        key = tables.held_key(slot, fact.place)
-        held = state.get(tables.HELD, key)
+        held = state.get(tables.HELD, tables.held_key(slot, fact.place))
         assert held is not None, "an event without data was held"
         event = held.event
-        state.delete(tables.HELD, key)
-        _count_post(state, slot, fact.post, -1)
+        _leaves(state, slot, fact.post, fact.place)
     state.scratch[str(fact.place)] = event
 
 

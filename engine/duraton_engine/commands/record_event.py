@@ -12,7 +12,6 @@ from duraton_schemas.records.public import Event
 from duraton_schemas.slots import home_slot, partition_of, slot_of
 from duraton_schemas.values import load
 from duraton_streams.partition.machine import Transition
-from duraton_streams.state.table import scan_all
 
 SYSTEM = Caller(kind="system", id="event", root="system:event")
 """Who acts where a record was written straight to the topic (P53)."""
@@ -26,15 +25,19 @@ def wait_slot(name: str, path: str, value: str) -> int:
 def take_event(
     tx: Transition, engine: EngineContext, slot: int, event: Event, place: Place, post: str
 ) -> None:
-    """An event was read from the log: record it, or hold it for its dedupe id's slot (P18)."""
+    """An event was read from the log: record it, or hold it in the order of its POST (P18).
+
+    Dedupe ids are asked for at once, whoever waits before: their claims are in the
+    order of the records all the same, and the POST waits for one answer, not for many.
+    """
     behind = bool(post) and tx.state.get(tables.HELD_POSTS, tables.post_key(slot, post)) is not None
-    if behind:
-        tx.emit(slot, facts.EventHeld(event=event, place=place, post=post, asked=False))
-    elif event.dedupe_id is not None:
-        tx.emit(slot, facts.EventHeld(event=event, place=place, post=post, asked=True))
-        _ask(tx, slot, event, place)
-    else:
+    asked = event.dedupe_id is not None
+    if not behind and not asked:
         record_event(tx, engine, slot, event, place, post, held=False)
+        return
+    tx.emit(slot, facts.EventHeld(event=event, place=place, post=post, asked=asked))
+    if asked:
+        _ask(tx, slot, event, place)
 
 
 def _ask(tx: Transition, slot: int, event: Event, place: Place) -> None:
@@ -46,28 +49,32 @@ def _ask(tx: Transition, slot: int, event: Event, place: Place) -> None:
 def dedupe_answered(
     tx: Transition, engine: EngineContext, slot: int, message: messages.DedupeAnswered
 ) -> None:
-    """A held event is known to be the first, or a repeat; what stood behind it follows."""
+    """A held event is known to be the first, or a repeat; at its turn it is settled.
+
+    With it all that stood behind it and is known, or needs no answer.
+    """
     place = message.place
-    key = tables.held_key(slot, place)
-    held = tx.state.get(tables.HELD, key)
-    if held is None:
+    held = tx.state.get(tables.HELD, tables.held_key(slot, place))
+    if held is None or held.first is not None:
         return
-    post = held.post
+    post = tables.post_key(slot, held.post) if held.post else None
+    waiting = tx.state.get(tables.HELD_POSTS, post) if post is not None else None
+    if waiting is not None and waiting.head != place.offset:
+        claimed = facts.EventClaimed(place=place, first=message.first, first_id=message.first_id)
+        tx.emit(slot, claimed)
+        return
     _settle(tx, engine, slot, held, first=message.first, first_id=message.first_id)
-    if not post:
-        return
-    neighbours = (slot, place.topic, place.partition)
-    for _, behind in scan_all(tx.state, tables.HELD, neighbours, page=100, after=key):
-        if tables.post_id(behind.post) != tables.post_id(post):
-            continue
-        if behind.event.dedupe_id is not None:
-            ask = facts.EventHeld(
-                event=behind.event, place=behind.place, post=behind.post, asked=True
-            )
-            tx.emit(slot, ask)
-            _ask(tx, slot, behind.event, behind.place)
+    while post is not None:
+        waiting = tx.state.get(tables.HELD_POSTS, post)
+        if waiting is None:
             return
-        record_event(tx, engine, slot, behind.event, behind.place, behind.post, held=True)
+        head = (slot, place.topic, place.partition, waiting.head)
+        behind = tx.state.get(tables.HELD, head)
+        assert behind is not None, "the head of a POST is held"
+        if behind.asked and behind.first is None:
+            return
+        first = behind.first is not False
+        _settle(tx, engine, slot, behind, first=first, first_id=behind.first_id)
 
 
 def _settle(

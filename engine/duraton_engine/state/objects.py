@@ -184,12 +184,30 @@ class RegistryHead(msgspec.Struct):
 
 
 class HeldEvent(msgspec.Struct):
-    """An event that waits for its dedupe id, or behind one of its POST."""
+    """An event that waits for its dedupe id, or behind one of its POST.
+
+    Attributes:
+        event: The event.
+        place: Its place on the log.
+        post: The POST it came with, as `id/n`; empty for others.
+        asked: Whether its dedupe id's slot was asked.
+        first: What that answered; None while it has not, or was not asked.
+        first_id: The id of the event that was first, once that is known.
+    """
 
     event: Event
     place: Place
     post: str
     asked: bool
+    first: bool | None = None
+    first_id: str = ""
+
+
+class HeldPost(msgspec.Struct, array_like=True):
+    """The held events of a POST: how many, and the offset of the one whose turn is next."""
+
+    count: int
+    head: int
 
 
 class Claim(msgspec.Struct, array_like=True):

@@ -32,7 +32,7 @@ IDLE_SHAPES = Table("idle_shapes", 26, objects.Reported)
 """(slot, shape, partition): who has said that nobody waits by a retiring shape"""
 HELD = Table("held", 30, objects.HeldEvent)
 """(slot, topic, partition, offset)"""
-HELD_POSTS = Table("held_posts", 31, objects.Count)
+HELD_POSTS = Table("held_posts", 31, objects.HeldPost)
 """(slot, post)"""
 CLAIMS = Table("claims", 32, objects.Claim)
 """(slot, dedupe id)"""

@@ -156,6 +156,20 @@ class EventHeld(Fact, kw_only=True):
     asked: bool
 
 
+class EventClaimed(Fact, kw_only=True):
+    """A held event's dedupe id was answered before its turn: others of its POST still wait.
+
+    Attributes:
+        place: The event's place.
+        first: Whether it is the first of its dedupe id.
+        first_id: The id of the event that was first.
+    """
+
+    place: Place
+    first: bool
+    first_id: str
+
+
 class EventDropped(Fact, kw_only=True):
     """A held event was a repeat: nothing of it is recorded or fanned out (P18)."""
 
