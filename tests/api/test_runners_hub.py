@@ -353,6 +353,7 @@ async def test_a_draining_runner_that_is_cut_off_is_waited_for(world):
         (wire.encode([hello(boot="")]), 4422),
         (wire.encode([hello(boot="serve:shop")]), 4422),
         (wire.encode([hello(name="")]), 4422),
+        (wire.encode([hello(name="a\nERROR b")]), 4422),
         (wire.encode([hello(capacity=0)]), 4422),
         (wire.encode([hello(apps=[])]), 4422),
         (wire.encode([hello(apps=["nonsense"])]), 4422),

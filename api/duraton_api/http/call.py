@@ -11,6 +11,7 @@ from starlette.responses import Response
 from duraton_api.errors import (
     BadJsonError,
     BadParameterError,
+    BusyError,
     MethodNotAllowedError,
     TooLargeError,
 )
@@ -24,7 +25,17 @@ Scope = Any
 PRINCIPAL = "duraton.principal"
 """Where the guard leaves the caller in the ASGI scope."""
 QUERY_FIELDS_MAX = 50
+BODIES_BYTES_MAX = 256 << 20
+"""Bytes of all bodies whose calls are under way; callers are asked to come again."""
 
+
+class _Bodies:
+    """The bodies of the calls under way in this process, whose memory they are."""
+
+    bytes = 0
+
+
+_bodies = _Bodies()
 _encoder = msgspec.json.Encoder()
 
 
@@ -36,11 +47,12 @@ class Call:
         receive: The ASGI channel that the body comes by.
     """
 
-    __slots__ = ("_receive", "principal", "scope")
+    __slots__ = ("_held", "_receive", "principal", "scope")
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.scope = scope
         self._receive = receive
+        self._held = 0
         self.principal: Principal = scope[PRINCIPAL]
 
     def path(self, name: str) -> str:
@@ -87,6 +99,7 @@ class Call:
 
         Raises:
             TooLargeError: It is longer.
+            BusyError: The bodies of all requests under way are too much together.
             ClientDisconnect: The caller went away before the body was whole.
         """
         for name, value in self.scope["headers"]:
@@ -102,9 +115,21 @@ class Call:
             size += len(part)
             if size > limit:
                 raise TooLargeError(f"the body is above the limit of {limit} bytes")
+            self._hold(len(part))
             if not message.get("more_body", False):
                 return part if not parts else b"".join([*parts, part])
             parts.append(part)
+
+    def _hold(self, size: int) -> None:
+        self._held += size
+        _bodies.bytes += size
+        if _bodies.bytes > BODIES_BYTES_MAX:
+            raise BusyError("too many long bodies are being received")
+
+    def release(self) -> None:
+        """The call is over: its body counts no more."""
+        _bodies.bytes -= self._held
+        self._held = 0
 
 
 Handler = Callable[[Call], Awaitable[Response]]
@@ -133,7 +158,10 @@ class Endpoint:
         call = Call(scope, receive)
         if needed is not None:
             call.principal.require(needed)
-        answer = await handler(call)
+        try:
+            answer = await handler(call)
+        finally:
+            call.release()
         await answer(scope, receive, send)
 
 

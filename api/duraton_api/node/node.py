@@ -21,6 +21,7 @@ from duraton_api.http.backend import HttpSettings
 from duraton_api.http.keys import ApiKey
 from duraton_api.http.metrics import Metrics
 from duraton_api.node.backend import NodeBackend
+from duraton_api.node.connections import BoundedHttp, connections_max, watch
 from duraton_api.node.core import Core
 from duraton_api.node.defaults import (
     KAFKA_PARTITIONS,
@@ -245,8 +246,10 @@ class Node:
         self.backend = NodeBackend(core, self.metrics, HttpSettings(keys=keys))
         runner_socket = RunnerSocket(lambda: core.hub)
         app = create_app(self.backend, [WebSocketRoute("/connect", runner_socket)])
+        BoundedHttp.most = connections_max()
         config = uvicorn.Config(
             app,
+            http=BoundedHttp,
             ws="websockets-sansio",
             ws_per_message_deflate=False,
             ws_max_size=MESSAGE_BYTES_MAX,
@@ -267,6 +270,7 @@ class Node:
             await task
 
         self._stack.push_async_callback(stop)
+        self._stack.callback(watch(server.server_state, asyncio.get_running_loop()))
         while not server.started and not task.done():  # noqa: ASYNC110 - uvicorn has no event for it
             await asyncio.sleep(0.001)
 

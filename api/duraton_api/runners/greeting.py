@@ -47,8 +47,8 @@ class Greeting:
         boot_ok = 0 < len(hello.boot) <= NAME_LENGTH_MAX
         if not boot_ok or hello.boot.startswith(SERVED_PREFIX):
             raise _refused(f"{hello.boot[:NAME_LENGTH_MAX]!r} is no boot id")
-        if not 0 < len(hello.name) <= NAME_LENGTH_MAX:
-            raise _refused(f"a runner's name has 1 to {NAME_LENGTH_MAX} letters")
+        if not 0 < len(hello.name) <= NAME_LENGTH_MAX or not hello.name.isprintable():
+            raise _refused(f"a runner's name has 1 to {NAME_LENGTH_MAX} letters that can be shown")
         if hello.capacity < 1:
             raise _refused("the capacity must be at least 1")
         if not 0 < len(hello.apps) <= self._settings.apps_max:
