@@ -127,10 +127,16 @@ class EngineMachine:
     def started(self, state: StateReader) -> Sequence[object]:
         engine = self.engine
         engine.registrations = Registrations()
-        engine.unsettled = {live.boot for _, live in scan_all(state, tables.LIVE)}
-        # After a doubt the runners are asked to say hello again; until then nothing is
-        # known of what they execute for this partition.
+        engine.unsettled = set()
+        # After a doubt the runners are asked to say hello again; until then what the
+        # state says of this partition's invocations takes their places.
         engine.room.forget(f"{self._partition}.")
+        for key, live in scan_all(state, tables.LIVE):
+            engine.unsettled.add(live.boot)
+            seat = engine.room.seats.get(live.boot)
+            run = state.get(tables.RUNS, key)
+            if seat is not None and run is not None:
+                seat.tokens.add(run.token(self._partition))
         calls: list[object] = []
         for boot in sorted(engine.unsettled):
             if boot.startswith(SERVED_PREFIX):

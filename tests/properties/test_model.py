@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections import defaultdict
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from model import GRAIN, Gather, Invoke, Policy, Run, Sleep, Wait, Workflow
 from scenarios import NAMES, actions, run_scenario, stops, workflow_sets
@@ -80,6 +80,7 @@ def test_the_model_sees_what_it_is_for():
     st.sampled_from((1, 12)),
     st.lists(st.integers(0, 29), max_size=3),
 )
+@example([("red", 1), ("green", 1), ("red", 0)], 1, 12, [1])
 def test_a_workflows_runs_start_in_the_order_in_which_they_came(sent, capacity, partitions, dies):
     """Whatever room there is at the runner, and however often the engine dies."""
     asyncio.run(_queue(sent, capacity, partitions, set(dies)))

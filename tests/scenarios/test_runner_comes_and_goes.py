@@ -129,3 +129,21 @@ async def test_work_done_while_the_engine_is_down_counts(engines):
         await engine.crash(down="28s")
         assert await shown(engine, run) == [("completed", "done")]
         assert (began(engine, "work"), began(engine, "after")) == ([0], [33])
+
+
+async def test_a_runner_that_comes_back_is_given_no_more_than_it_has_room_for(duraton):
+    # Its capacity is one, and what it executes belongs to another partition than what waits.
+    async def work(ctx):
+        await ctx.step.run("a", lambda: engine.clock.sleep(1))
+
+    workflows = [define_workflow(name, work) for name in ("red", "green", "blue")]
+    async with duraton(*workflows, partitions=12, capacity=1) as engine:
+        for name in ("red", "green", "blue"):
+            await engine.send(name, {})
+        await engine.settle()
+        assert len(await engine.runs("running")) == 1
+        await engine.crash()
+        assert len(await engine.runs("running")) == 1
+        await engine.advance("2500ms")
+        assert len(await engine.runs("completed")) == 2
+        assert len(await engine.runs("running")) == 1

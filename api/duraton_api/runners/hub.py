@@ -241,7 +241,7 @@ class Hub:
         live = frozenset((live.run, live.token) for live in hello.tokens)
         name = hello.name if hello.explicit else None
         self._offer(None, RunnerSettled(boot=hello.boot, live=live, name=name))  # 6
-        self._roster.seat(runner)  # 7
+        self._roster.seat(runner, [live.token for live in hello.tokens])  # 7
         _log.info("runner %s (%s) connected", hello.name, hello.boot)
         early, size = link.early, link.early_bytes
         link.early, link.early_bytes = [], 0

@@ -1,7 +1,7 @@
 """Which runner processes there are, connected or waited for, and who has which name."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from duraton_api.runners.clock import Clock
 from duraton_api.runners.errors import HelloRefusedError
@@ -101,9 +101,17 @@ class Roster:
             self._names[hello.name] = hello.boot
         return runner, replaced
 
-    def seat(self, runner: Runner) -> None:
-        """Give a runner its seat, as it stands now."""
-        self._room.join(runner.seat())
+    def seat(self, runner: Runner, live: Iterable[str] = ()) -> None:
+        """Give a runner its seat, as it stands now.
+
+        Args:
+            runner: The runner.
+            live: Tokens that it has just said it executes: they take their places at
+                once, before each partition has settled its own.
+        """
+        seat = runner.seat()
+        seat.tokens.update(live)
+        self._room.join(seat)
 
     def drain(self, runner: Runner) -> None:
         """A runner takes nothing new."""

@@ -40,10 +40,12 @@ def runner_settled(tx: Transition, engine: EngineContext, call: RunnerSettled) -
     engine.unsettled.discard(call.boot)
     seat = engine.room.seats.get(call.boot)
     since_hello = seat.since_hello if seat is not None else set()
+    unknown = {token for _, token in call.live if token.startswith(f"{tx.partition}.")}
     for slot, run, name in _executing(tx):
         token = run.token(tx.partition)
         if run.boot == call.boot:
             if (run.id, token) in call.live:
+                unknown.discard(token)
                 engine.room.take(call.boot, token)
                 wake_again(tx, slot, run)
                 if run.paused:
@@ -55,6 +57,9 @@ def runner_settled(tx: Transition, engine: EngineContext, call: RunnerSettled) -
             reason = "its runner was started anew"
             counts = run.boot not in new_to_us
             lose_invoke(tx, engine, slot, run, reason, counts=counts)
+    # What it says it executes and nobody here knows takes no place any more.
+    for token in unknown:
+        engine.room.free(call.boot, token)
 
 
 def _executing(tx: Transition) -> list[tuple[int, RunState, str]]:
