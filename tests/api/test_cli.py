@@ -11,6 +11,8 @@ from duraton_api.cli import main, show
 from duraton_api.cli.timeline import moments, reason_of, span
 from duraton_api.node.node import Node
 from duraton_api.node.settings import NodeSettings
+from duraton_schemas.records.public import Event
+from duraton_streams.state.rocksdb import RocksStore
 
 
 async def handle(ctx):
@@ -261,6 +263,23 @@ async def test_sql_reads_the_view(cli, runner):
     assert [line.split() for line in out.splitlines()] == [["STATUS", "N"], ["completed", "1"]]
     found = json.loads(await cli("sql", "select 1 as a union select 2", "--limit", "1", "--json"))
     assert found == {"rows": [{"a": 1}], "truncated": True}
+
+
+@pytest.mark.parametrize("damage", ["file", "form"])
+async def test_a_damaged_state_is_rebuilt_from_the_journal(tmp_path, damage):
+    settings = NodeSettings(data=tmp_path / "data", port=0)
+    async with Node(settings) as node:
+        await node.backend.append_events([Event(id="e1", name="a", data="{}", ts=1)])
+        epoch = node.core.processors[0].standing.epoch
+    state = tmp_path / "data" / "state" / "0"
+    if damage == "file":
+        (state / "CURRENT").write_text("nonsense")
+    else:
+        store = RocksStore(state)
+        store.write([(b"\xf0\x00rows of no table", b"x")], [])
+        store.close()
+    async with Node(settings) as node:
+        assert node.core.processors[0].standing.epoch == epoch + 1
 
 
 async def test_verify_and_rebuild(capsys, tmp_path, monkeypatch):

@@ -282,3 +282,28 @@ class TestSegments:
         assert values(log.read(EVENTS, 0, 2, 10)) == [b"2", b"3"]
         with pytest.raises(OffsetGoneError):
             log.read(EVENTS, 0, 1, 10)
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+def test_a_file_that_others_no_longer_find_takes_no_more_records(path, log, how):
+    writer = log.writer(0)
+    writer.commit([NewRecord(JOURNAL, 0, b"kept")])
+    path.rename(path.with_name("elsewhere"))
+    if how == "replaced":
+        path.write_bytes(b"")
+    for write in (writer.commit, log.append):
+        with pytest.raises(LogError, match=how):
+            write([NewRecord(EVENTS, 0, b"lost")])
+
+
+def test_a_damaged_file_is_an_error_of_the_log(path):
+    log = SqliteLog(path)
+    log.append([NewRecord(EVENTS, 0, bytes(100_000)) for _ in range(20)])
+    log.close()
+    log = SqliteLog.open_readonly(path)
+    with path.open("r+b") as file:
+        file.seek(8_192)
+        file.write(b"\xff" * (path.stat().st_size - 8_192))
+    with pytest.raises(LogError, match="cannot read"):
+        log.read(EVENTS, 0, 0, 100)
+    log.close()

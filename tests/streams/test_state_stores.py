@@ -122,6 +122,23 @@ def test_what_is_no_store_is_told_apart(tmp_path):
         RocksStore(tmp_path / "s")
 
 
+def test_a_store_that_cannot_be_closed_hides_nothing(tmp_path, caplog):
+    store = RocksStore(tmp_path / "s")
+    rows, store._rows = store._rows, None
+    store.close()
+    assert "not closed cleanly" in caplog.text
+    rows.close()
+
+
+def test_a_store_that_cannot_be_read_says_so(tmp_path):
+    store = RocksStore(tmp_path / "s")
+    store._rows.close()
+    with pytest.raises(StateError, match="cannot be read"):
+        store.get(b"k")
+    with pytest.raises(StateError, match="cannot be read"):
+        store.scan(b"a", b"b", 10)
+
+
 KILLED = """
 import os, signal
 from pathlib import Path

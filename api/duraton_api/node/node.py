@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import shutil
 import signal
 import socket
 import sys
@@ -290,13 +291,17 @@ class _Server(uvicorn.Server):
 
 def _open_state(path: Path, memory: RocksMemory) -> State:
     """A partition's state; one of another form is dropped, the journal has it all."""
+    store = None
     try:
-        return State(RocksStore(path, memory), TABLES)
+        store = RocksStore(path, memory)
+        return State(store, TABLES)
     except StoreMismatchError as error:
         _log.warning("%s; the state is rebuilt from the journal", error)
-        store = RocksStore(path, memory)
-        store.destroy()
-        return State(RocksStore(path, memory), TABLES)
+    if store is not None:
+        store.close()
+    # One that is damaged cannot be opened, not even to be destroyed.
+    shutil.rmtree(path, ignore_errors=True)
+    return State(RocksStore(path, memory), TABLES)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -4,6 +4,7 @@ It survives `kill -9` and power loss with nothing lost (WAL, synchronous=FULL), 
 anyone may read it while the engine runs: `SqliteLog.open_readonly`, or SQLite itself.
 """
 
+import os
 import sqlite3
 import threading
 import time
@@ -88,6 +89,8 @@ class SqliteLog:
             path, settings, partitions, readonly=readonly
         )
         self.cluster, self.partitions = identity.cluster, identity.partitions
+        file = path.stat()
+        self._file = (file.st_dev, file.st_ino)
         self._topics = identity.topics
         try:
             # Readers have a connection of their own: they must not wait for a sync.
@@ -110,12 +113,15 @@ class SqliteLog:
         at = (self._topics.get(topic, 0), partition)
         with self._read_lock:
             self._check_open()
-            # One statement, so that both are of one moment.
-            first, last = self._reader.execute(
-                "SELECT (SELECT below FROM cleared WHERE topic = ?1 AND partition = ?2),"
-                " (SELECT max(last) FROM segments WHERE topic = ?1 AND partition = ?2)",
-                at,
-            ).fetchone()
+            try:
+                # One statement, so that both are of one moment.
+                first, last = self._reader.execute(
+                    "SELECT (SELECT below FROM cleared WHERE topic = ?1 AND partition = ?2),"
+                    " (SELECT max(last) FROM segments WHERE topic = ?1 AND partition = ?2)",
+                    at,
+                ).fetchone()
+            except sqlite3.Error as error:
+                raise LogError(f"cannot read {self._path}: {error}") from error
         first = first or 0
         return first, first if last is None else last + 1
 
@@ -163,7 +169,10 @@ class SqliteLog:
         at = (self._topics.get(topic, 0), partition, offset, stop, limit)
         with self._read_lock:
             self._check_open()
-            return sqlite_file.select(self._reader, topic, at, bytes_limit)
+            try:
+                return sqlite_file.select(self._reader, topic, at, bytes_limit)
+            except sqlite3.Error as error:
+                raise LogError(f"cannot read {self._path}: {error}") from error
 
     def tail(
         self, topic: str, partition: int, offset: int, wake: Callable[[], None]
@@ -221,6 +230,7 @@ class SqliteLog:
     def _write(self, records: Sequence[NewRecord]) -> tuple[list[int], "list[SqliteTail]"]:
         if not records:
             return [], []
+        self._check_file()
         now = time.time_ns() // 1_000_000
         offsets: list[int] = []
         rows: dict[Place, list[sqlite_file.Row]] = {}
@@ -251,6 +261,15 @@ class SqliteLog:
             raise DoubtError(f"cannot write to {self._path}: {error}") from error
         self._ends.update(ends)
         return offsets, [tail for place in ends for tail in self._tails.get(place, ())]
+
+    def _check_file(self) -> None:
+        """Refuse to write into a file that others no longer find: nothing of it would be kept."""
+        try:
+            found = os.stat(self._path)  # noqa: PTH116 - at every commit; Path costs as much again
+        except OSError as error:
+            raise LogError(f"{self._path} was removed while in use: {error.strerror}") from error
+        if (found.st_dev, found.st_ino) != self._file:
+            raise LogError(f"{self._path} was replaced while in use")
 
     def _undo(self) -> None:
         if self._connection.in_transaction:

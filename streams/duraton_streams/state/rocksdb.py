@@ -8,6 +8,7 @@ After a power cut the store is the state at some earlier batch, and the journal 
 applied from there.
 """
 
+import logging
 import re
 import shutil
 from collections.abc import Iterable, Iterator
@@ -29,6 +30,8 @@ from rocksdict import (
 
 from duraton_streams.errors import StateError, StoreInUseError, StoreMismatchError
 from duraton_streams.state.store import SCAN_BYTES_MAX, Row
+
+_log = logging.getLogger("duraton.state")
 
 _LOCKED = re.compile(r"lock hold by|lock file", re.IGNORECASE)
 _FOREIGN = re.compile(r"corruption|invalid argument|not supported", re.IGNORECASE)
@@ -118,7 +121,10 @@ class RocksStore:
         self._closed = False
 
     def get(self, key: bytes) -> bytes | None:
-        value: bytes | None = self._rows.get(key)
+        try:
+            value: bytes | None = self._rows.get(key)
+        except Exception as error:  # as above
+            raise self._unreadable(error) from error
         return value
 
     def scan(self, low: bytes, high: bytes, limit: int) -> list[Row]:
@@ -128,12 +134,15 @@ class RocksStore:
         bounds = ReadOptions()
         bounds.set_iterate_upper_bound(high)
         size = 0
-        found = cast("Iterator[Row]", self._rows.items(from_key=low, read_opt=bounds))
-        for row in found:
-            rows.append(row)
-            size += len(row[1])
-            if len(rows) >= limit or size >= SCAN_BYTES_MAX:
-                break
+        try:
+            found = cast("Iterator[Row]", self._rows.items(from_key=low, read_opt=bounds))
+            for row in found:
+                rows.append(row)
+                size += len(row[1])
+                if len(rows) >= limit or size >= SCAN_BYTES_MAX:
+                    break
+        except Exception as error:  # as above
+            raise self._unreadable(error) from error
         return rows
 
     def write(self, puts: Iterable[Row], deletes: Iterable[bytes]) -> None:
@@ -151,7 +160,14 @@ class RocksStore:
     def close(self) -> None:
         if not self._closed:
             self._closed = True
-            self._rows.close()
+            try:
+                self._rows.close()
+            except Exception as error:  # noqa: BLE001 - as above; a full disk, for example
+                # The log has it all; why the engine ends must not be hidden by this.
+                _log.warning("the store %s was not closed cleanly: %s", self.path, error)
+
+    def _unreadable(self, error: Exception) -> StateError:
+        return StateError(f"the store {self.path} cannot be read: {error}")
 
     def destroy(self) -> None:
         self.close()
