@@ -13,7 +13,7 @@ from duraton_schemas.errors import BadRecordError, ValueFormError
 from duraton_schemas.options import NAME_LENGTH_MAX
 from duraton_schemas.records.common import Record
 from duraton_schemas.records.public import Event
-from duraton_schemas.values import EVENT_BYTES_MAX, RECORD_BYTES_MAX, check_depth, dump
+from duraton_schemas.values import EVENT_BYTES_MAX, RECORD_BYTES_MAX, check_depth, dump, text_bytes
 from duraton_streams.logs.base import EVENTS, LogRecord
 
 POST_HEADER = "duraton_post"
@@ -88,7 +88,7 @@ def _check(event: Event) -> None:
             raise BadRecordError(f"an event's {field} has at most {ID_LENGTH_MAX} characters")
     if not 0 <= event.ts <= TS_MAX:
         raise BadRecordError(f"an event's ts is from 0 to {TS_MAX}, not {event.ts}")
-    if len(event.data) > EVENT_BYTES_MAX:
+    if text_bytes(event.data) > EVENT_BYTES_MAX:
         raise BadRecordError(f"an event's data has at most {EVENT_BYTES_MAX} bytes")
     data = _json(event.data, "an event's data is JSON")
     if data is not None and not isinstance(data, dict):

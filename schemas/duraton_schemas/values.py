@@ -51,10 +51,15 @@ def dump(value: object, *, limit: int = STEP_OUTPUT_BYTES_MAX) -> str:
         text = _encoder.encode(_plain(value, 0)).decode()
     except UnicodeEncodeError as error:
         raise ValueFormError("the text holds half a surrogate pair and has no UTF-8") from error
-    size = len(text) if text.isascii() else len(text.encode())
+    size = text_bytes(text)
     if size > limit:
         raise ValueSizeError(f"the value is {size} bytes, the limit is {limit}")
     return text
+
+
+def text_bytes(text: str) -> int:
+    """How many bytes a text is in UTF-8, which is what limits count."""
+    return len(text) if text.isascii() else len(text.encode())
 
 
 def load(text: str) -> object:

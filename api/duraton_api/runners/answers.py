@@ -11,7 +11,12 @@ import msgspec
 from duraton_schemas.errors import BadRecordError, OptionsError, ValueFormError
 from duraton_schemas.ids import run_slot
 from duraton_schemas.options import Retry
-from duraton_schemas.values import STEP_OUTPUT_BYTES_MAX, check_depth
+from duraton_schemas.values import (
+    EVENT_BYTES_MAX,
+    STEP_OUTPUT_BYTES_MAX,
+    check_depth,
+    text_bytes,
+)
 from duraton_schemas.wire.frames import Complete, Fail, FrameError, Step, Suspend
 
 NUMBER_MAX = 2**53
@@ -62,7 +67,9 @@ def settled(answer: Answer) -> Answer:
             if error is not None:
                 return msgspec.structs.replace(answer, output=None, error=error)
         elif answer.data is not None:
-            error = _error_of_value(answer.data, f"the data of step {answer.step!r}")
+            error = _error_of_value(
+                answer.data, f"the data of step {answer.step!r}", EVENT_BYTES_MAX
+            )
             if error is not None:
                 return msgspec.structs.replace(answer, data=None, error=error)
     elif type(answer) is Complete:
@@ -148,11 +155,11 @@ def _lack_of_step(step: Step) -> str | None:
     return None
 
 
-def _error_of_value(text: str, what: str) -> FrameError | None:
-    size = len(text) if text.isascii() else len(text.encode())
-    if size > STEP_OUTPUT_BYTES_MAX:
+def _error_of_value(text: str, what: str, limit: int = STEP_OUTPUT_BYTES_MAX) -> FrameError | None:
+    size = text_bytes(text)
+    if size > limit:
         return FrameError(
-            message=f"{what} is {size} bytes, the limit is {STEP_OUTPUT_BYTES_MAX}",
+            message=f"{what} is {size} bytes, the limit is {limit}",
             name="ValueSizeError",
             code="value-too-large",
             final=True,

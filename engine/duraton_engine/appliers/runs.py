@@ -5,6 +5,7 @@ from duraton_engine.state.objects import RunInput, RunState
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records.common import Fact
 from duraton_schemas.records.public import Event
+from duraton_schemas.values import text_bytes
 from duraton_streams.state.table import Key, StateWriter
 
 
@@ -24,7 +25,7 @@ def _create(state: StateWriter, slot: int, run: str, made: facts.RunCreated, at:
         created_at=at,
         ready_at=made.ready_at,
         sort_at=made.sort_at,
-        bytes=sum(len(event.data) for event in events),
+        bytes=sum(text_bytes(event.data) for event in events),
     )
     state.insert(tables.RUNS, (slot, run), created)
     given = RunInput(

@@ -6,6 +6,7 @@ from duraton_engine.state import objects, tables
 from duraton_engine.state.objects import RunState, StepState, step_key
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records.common import Spend
+from duraton_schemas.values import text_bytes
 from duraton_streams.state.table import StateWriter
 
 
@@ -55,7 +56,7 @@ def step_called(state: StateWriter, fact: facts.StepCalled) -> None:
         data=fact.data,
     )
     _set(run, fact.step, fact.n, step)
-    run.bytes += len(fact.data or "")
+    run.bytes += text_bytes(fact.data or "")
     if fact.due is not None:
         state.set_timer(fact.due, (slot, "step", run.id, fact.step, fact.n))
 
@@ -75,7 +76,7 @@ def step_completed(state: StateWriter, fact: facts.StepCompleted) -> None:
     )
     _set(run, fact.step, fact.n, done)
     run.results = fact.number
-    run.bytes += len(fact.output)
+    run.bytes += text_bytes(fact.output)
     _spend(run, fact.spend)
     output = objects.Output(step_key(fact.step, fact.n), fact.output)
     state.insert(tables.OUTPUTS, (slot, run.id, fact.number), output)

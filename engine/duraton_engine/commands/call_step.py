@@ -12,6 +12,7 @@ from duraton_schemas.records import journal as facts
 from duraton_schemas.records import messages
 from duraton_schemas.records.common import Caller
 from duraton_schemas.slots import PROJECT_SLOT, home_slot
+from duraton_schemas.values import text_bytes
 from duraton_schemas.wire.frames import Step
 from duraton_streams.partition.machine import Transition
 
@@ -24,6 +25,10 @@ def call(
     if frame.kind == "invoke" and not _registered(engine, app, frame.workflow):
         # As where the child's home refuses it (P54).
         error = frame_error(workflow_unknown(app, frame.workflow or ""))
+        complete_step.fail(tx, engine, slot, run, boot, frame, error)
+        return
+    if run.bytes + text_bytes(frame.data or "") > engine.settings.run_bytes_max:
+        error = complete_step.too_large(engine)
         complete_step.fail(tx, engine, slot, run, boot, frame, error)
         return
     called = facts.StepCalled(

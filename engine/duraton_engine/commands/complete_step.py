@@ -13,9 +13,9 @@ from duraton_engine.state.reading import input_of, unended_run
 from duraton_engine.wire import error_info, spend_of
 from duraton_schemas.options import Retry
 from duraton_schemas.records import journal as facts
-from duraton_schemas.records.common import Caller, Place
+from duraton_schemas.records.common import Caller, ErrorInfo, Place
 from duraton_schemas.records.public import Event
-from duraton_schemas.values import dump
+from duraton_schemas.values import dump, text_bytes
 from duraton_schemas.wire.frames import FrameError, Step, WakeItem
 from duraton_streams.logs.base import JOURNAL
 from duraton_streams.partition.machine import Transition
@@ -26,8 +26,8 @@ def complete(
 ) -> None:
     """The step succeeded."""
     output = frame.output if frame.output is not None else "null"
-    if run.bytes + len(output) > engine.settings.run_bytes_max:
-        fail(tx, engine, slot, run, boot, frame, _too_large(engine))
+    if run.bytes + text_bytes(output) > engine.settings.run_bytes_max:
+        fail(tx, engine, slot, run, boot, frame, too_large(engine))
         return
     number = run.results + 1
     old = run.steps.get(step_key(frame.step, frame.n))
@@ -48,7 +48,8 @@ def complete(
     acknowledge_step(tx, now, boot, frame, number=number)
 
 
-def _too_large(engine: EngineContext) -> FrameError:
+def too_large(engine: EngineContext) -> FrameError:
+    """The error of a run that would hold more than it may (P58)."""
     return FrameError(
         message=f"the run would hold more than {engine.settings.run_bytes_max} bytes",
         name="RunStateTooLargeError",
@@ -154,6 +155,9 @@ def bring_result(
         old: The pending step.
         output: What the handler sees, as JSON text.
     """
+    if run.bytes + text_bytes(output) > engine.settings.run_bytes_max:
+        fail_pending(tx, engine, slot, run, step, n, old, error_info(too_large(engine)))
+        return
     number = run.results + 1
     completed = facts.StepCompleted(
         run=run.id,
@@ -167,6 +171,24 @@ def bring_result(
     )
     tx.emit(slot, completed)
     go_on(tx, engine, slot, run.id, WakeItem(step=step, n=n, number=number, output=output))
+
+
+def fail_pending(
+    tx: Transition,
+    engine: EngineContext,
+    slot: int,
+    run: RunState,
+    step: str,
+    n: int,
+    old: StepState,
+    error: ErrorInfo,
+) -> None:
+    """A step that the engine was to bring to its end fails for good, and with it the run."""
+    failed = facts.StepFailed(
+        run=run.id, step=step, n=n, kind=old.kind, attempt=old.attempt, seen=old.seen, error=error
+    )
+    tx.emit(slot, failed)
+    end_run(tx, engine, slot, unended_run(tx.state, slot, run.id), FAILED, error=error)
 
 
 def go_on(tx: Transition, engine: EngineContext, slot: int, run_id: str, item: WakeItem) -> None:

@@ -3,12 +3,10 @@
 import msgspec
 
 from duraton_engine.commands.call_step import ask_shape
-from duraton_engine.commands.complete_step import bring_result
-from duraton_engine.commands.end_run import FAILED, end_run
+from duraton_engine.commands.complete_step import bring_result, fail_pending
 from duraton_engine.context import EngineContext
 from duraton_engine.state import objects, tables
 from duraton_engine.state.objects import RunState, StepState, step_key
-from duraton_engine.state.reading import unended_run
 from duraton_schemas.ids import run_slot
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records import messages
@@ -121,18 +119,7 @@ def shape_refused(
     if found is None:
         return
     run, step = found
-    failed = facts.StepFailed(
-        run=run.id,
-        step=message.step,
-        n=message.n,
-        kind="wait",
-        attempt=step.attempt,
-        seen=step.seen,
-        error=message.error,
-    )
-    tx.emit(slot, failed)
-    now = unended_run(tx.state, slot, run.id)
-    end_run(tx, engine, slot, now, FAILED, error=message.error)
+    fail_pending(tx, engine, slot, run, message.step, message.n, step, message.error)
 
 
 def _acknowledge(tx: Transition, slot: int, run: str, step: str, n: int, part: str) -> None:
