@@ -14,7 +14,7 @@ import msgspec
 
 from duraton_api.errors import AnswerUnknownError, EngineStoppedError, PendingError
 from duraton_api.node.append import Appender
-from duraton_api.node.settings import NodeSettings
+from duraton_api.node.settings import EMBEDDED_PROCESSOR, NodeSettings
 from duraton_api.node.waiting import Post, Waiting
 from duraton_api.runners.clock import Clock as GatewayClock
 from duraton_api.runners.gateway import Gateway
@@ -42,6 +42,7 @@ from duraton_streams.logs.limits import check_sizes
 from duraton_streams.partition.clock import Clock
 from duraton_streams.partition.processor import PartitionProcessor
 from duraton_streams.partition.recovery import Progress
+from duraton_streams.partition.settings import ProcessorSettings
 from duraton_streams.state.overlay import State
 
 OPENS_AT_ONCE = 8
@@ -89,6 +90,8 @@ class Core:
         self.log = log
         self.settings = settings
         self.codec = Codec()
+        fitting = EMBEDDED_PROCESSOR if log.embedded else ProcessorSettings()
+        self.processing = settings.processor or fitting
         self.view = view
         self.metrics = metrics
         self.room = Room(self._room_freed)
@@ -120,7 +123,7 @@ class Core:
                 codec=self.codec,
                 node=settings.node,
                 version=VERSION,
-                settings=settings.processor,
+                settings=self.processing,
                 in_doubt=self.hub.reset,
                 wake=lambda number=number: wake(number),  # type: ignore[misc]  # mypy infers no default argument
             )
@@ -302,7 +305,7 @@ class Core:
 
     def _refuse_overload(self, partition: int) -> None:
         processor = self.processors[partition]
-        if processor.backlog >= self.settings.processor.backlog_max:
+        if processor.backlog >= self.processing.backlog_max:
             raise OverloadedError(f"{processor.backlog} events and commands wait already")
 
     def _stamp(self, partition: int) -> Headers:

@@ -18,10 +18,11 @@ IDLE_MS_MAX = 60_000
 """The longest sleep without work; clocks are looked at at least this often."""
 
 
-INLINE_RECORDS_MAX = 16
-"""A batch this small is committed on the loop, where commits have been quick lately and
-the log is this process's own: the hop to a thread and back costs more than they do."""
-INLINE_S_MAX = 0.002
+INLINE_RECORDS_MAX = 1_024
+"""A batch up to this is committed on the loop, where commits have been quick lately and
+the log is this process's own: in a thread they and the next batch take the interpreter's
+lock from each other, which costs more than the wait (measured: a tenth to a quarter)."""
+INLINE_S_MAX = 0.003
 """What counts as quick; on a slow disk every commit goes to the thread."""
 _RECENT = 0.2  # the newest commit's weight in the mean
 

@@ -10,6 +10,11 @@ from duraton_api.runners.settings import HubSettings, ServeSettings
 from duraton_engine.settings import Settings as EngineSettings
 from duraton_streams.partition.settings import ProcessorSettings
 
+EMBEDDED_PROCESSOR = ProcessorSettings(calls_max=32, events_max=64)
+"""A synced commit of one's own file is cheap, so batches are short: the runner goes on with
+the first answers while the engine decides about the next. A broker's commit is dear, and
+there a batch is whatever has come."""
+
 
 def _node_name() -> str:
     return f"{platform.node() or 'node'}-{os.getpid()}"
@@ -30,7 +35,7 @@ class NodeSettings:
         node: This process's name.
         keys: API keys, as their SHA-256 in hex, each with its name.
         engine: Limits and delays of runs.
-        processor: Bounds of batches.
+        processor: Bounds of batches; None for what suits the log.
         hub: Bounds and deadlines of runners' connections.
         serve: Bounds and deadlines of calls to served apps.
         view_memory: Whether the view is kept in memory though there is a directory.
@@ -45,7 +50,7 @@ class NodeSettings:
     node: str = field(default_factory=_node_name)
     keys: tuple[tuple[str, str], ...] = ()
     engine: EngineSettings = field(default_factory=EngineSettings)
-    processor: ProcessorSettings = field(default_factory=ProcessorSettings)
+    processor: ProcessorSettings | None = None
     hub: HubSettings = field(default_factory=HubSettings)
     serve: ServeSettings = field(default_factory=ServeSettings)
     view_memory: bool = False
