@@ -398,6 +398,9 @@ async def test_every_way_to_end_an_answer_is_understood(pool, raw, body):
         b"nonsense\r\n\r\n",
         b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nok",
         b"HTTP/1.1 200 OK\r\nx: " + b"y" * 100_000,
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n"
+        + b"".join(b"x%d: %s\r\n" % (n, b"y" * 1_000) for n in range(100))
+        + b"\r\n",
     ],
 )
 async def test_what_is_no_whole_answer_is_a_broken_connection(pool, raw):

@@ -267,6 +267,7 @@ def test_search_finds_data_ids_and_errors(view, journal):
     assert find("A-17") == [run]
     assert find("quota exc") == [failed]
     assert find(failed) == [failed]
+    assert find("quota\0exc") == [failed]
     assert find('"') == find("AND OR") == find("nothing*here") == []
 
 

@@ -260,6 +260,11 @@ class _Channel(asyncio.Protocol):
     # From the parser ---------------------------------------------------------
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self._headers_done:  # A trailer, which nobody reads; they are as bounded.
+            self._head_bytes += len(name) + len(value)
+            if self._head_bytes > HEAD_BYTES_MAX:
+                raise BrokenError(f"trailers above {HEAD_BYTES_MAX} bytes")
+            return
         self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:

@@ -60,5 +60,5 @@ def index_runs(db: sqlite3.Connection, runs: Iterable[RunFold]) -> None:
 
 def match_text(query: str) -> str:
     """A query as people type it, in the form that the index takes: every word, by its beginning."""
-    words = query.split()[:WORDS_MAX]
+    words = query.replace("\0", " ").split()[:WORDS_MAX]  # SQLite ends a text there
     return " ".join('"' + word.replace('"', '""') + '"*' for word in words)
