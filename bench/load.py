@@ -43,6 +43,7 @@ class Load:
         self.runs = runs
         self.ended = 0
         self.times: list[float] = []
+        self.seen: set[str] | None = None
         self.moved = asyncio.Event()
         self.client = httpx.AsyncClient(base_url=url, timeout=60)
         # A general client spends half a millisecond a request, which is not the engine's.
@@ -56,6 +57,10 @@ class Load:
         a = await ctx.step.run("one", one)
         b = await ctx.step.run("two", two)
         c = await ctx.step.run("three", three)
+        # Over HTTP a handler is called again and again; its run ends with the first that returns.
+        if self.seen is not None and ctx.run.id not in self.seen:
+            self.seen.add(ctx.run.id)
+            self.note_end()
         return int(a + b + c)
 
     async def post(self, count: int) -> None:
@@ -129,6 +134,7 @@ async def main(args: argparse.Namespace) -> dict[str, Any]:
         watch_ends(load)
         task = asyncio.create_task(connect(app, args.url, capacity=4_096, stop=stop))
     else:
+        load.seen = set()
         task = asyncio.create_task(asyncio.sleep(0))
         await serve_app(app, load, args.port)
     await wait_registered(load.client)

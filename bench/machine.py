@@ -52,8 +52,8 @@ def kafka_commit_ms(bootstrap: str) -> float:
 
     topic = f"bench-{uuid.uuid4().hex[:8]}"
     settings = {"bootstrap.servers": bootstrap}
-    made = AdminClient(settings).create_topics([NewTopic(topic, 1, 1)])
-    made[topic].result(30)
+    admin = AdminClient(settings)
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
     producer = Producer(
         {**settings, "transactional.id": topic, "linger.ms": 0, "retry.backoff.ms": 1}
     )

@@ -33,6 +33,8 @@ from rich.table import Table
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 HISTORY = HERE / "history.jsonl"
+LOAD_S = 600.0
+"""How long one load may take; one that hangs ends the bench."""
 START_S = 40.0
 """How long an engine or a broker may take to answer."""
 
@@ -126,7 +128,7 @@ def load(url: str, row: Row, runs: int) -> dict[str, Any]:
     command = [sys.executable, str(HERE / "load.py"), "--url", url, "--runs", str(runs)]
     command += ["--at-once", str(row.at_once), "--transport", row.transport]
     command += ["--port", str(free_port())]
-    answer = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=ROOT)
+    answer = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=ROOT, timeout=LOAD_S)
     found: dict[str, Any] = json.loads(answer.stdout)
     return found
 
