@@ -16,7 +16,12 @@ from duraton_schemas.records import journal as facts
 from duraton_schemas.records.common import Caller
 from duraton_schemas.records.public import Event
 from duraton_schemas.wire.frames import Complete, Invoke, Step
-from duraton_streams.errors import DoubtError, FencedError, PartitionStoppedError
+from duraton_streams.errors import (
+    DoubtError,
+    FencedError,
+    LogUnreachableError,
+    PartitionStoppedError,
+)
 from duraton_streams.logs.base import (
     COMMANDS,
     DEAD_LETTERS,
@@ -543,6 +548,29 @@ def test_doubt_rebuilds_and_what_was_said_counts_once(point):
     assert rig.told[-1] is None
     recorded = [fact.event_id for fact in rig.of(facts.EventRecorded)]
     assert recorded == (["e0", "e2"] if point == "after_commit" else ["e0"])
+
+
+@pytest.mark.parametrize("where", ["writer", "bounds"])
+def test_a_log_that_is_away_loses_nothing_until_it_is_back(where, monkeypatch):
+    rig, invoke = running()
+    rig.step(invoke)
+    rig.processor.prepare()
+    real = getattr(rig.log, where)
+
+    def away(*args, **more):
+        raise LogUnreachableError("no broker answers")
+
+    for _ in range(3):
+        monkeypatch.setattr(rig.log, where, away)
+        with pytest.raises(LogUnreachableError):
+            rig.processor.doubt()
+        assert not rig.processor.owns
+        monkeypatch.setattr(rig.log, where, real)
+    rig.processor.doubt()
+    assert rig.processor.owns
+    rig.turns()
+    assert len(rig.of(facts.StepCompleted)) == 1
+    assert [fact.header.epoch for fact in rig.of(facts.OwnerTook)] == [1, 2]
 
 
 def test_doubt_about_the_first_commit_of_an_owner_is_settled_by_the_journal():

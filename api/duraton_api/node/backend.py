@@ -78,7 +78,13 @@ class NodeBackend:
 
     def readiness(self) -> Readiness:
         owned = [each.partition for each in self.core.processors]
-        return Readiness(ready=not self.stopped, reasons=self.stopped, partitions=owned)
+        away = [
+            f"partition {each.partition} is being taken over again"
+            for each in self.core.processors
+            if not each.owns
+        ]
+        reasons = [*self.stopped, *away]
+        return Readiness(ready=not reasons, reasons=reasons, partitions=owned)
 
     def runners(self) -> list[RunnerInfo]:
         return [

@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from duraton_streams.errors import DoubtError, FencedError, StreamError
+from duraton_streams.errors import DoubtError, FencedError, LogUnreachableError, StreamError
+from duraton_streams.partition.intake import Taken
 from duraton_streams.partition.processor import PartitionProcessor
 from duraton_streams.partition.transition import Batch
 
@@ -25,6 +26,11 @@ lock from each other, which costs more than the wait (measured: a tenth to a qua
 INLINE_S_MAX = 0.003
 """What counts as quick; on a slow disk every commit goes to the thread."""
 _RECENT = 0.2  # the newest commit's weight in the mean
+
+
+AWAY_S = 0.5
+"""Between two tries to reach a log; each has deadlines of seconds of its own."""
+_AWAY = (DoubtError, LogUnreachableError)
 
 
 class Driver:
@@ -94,7 +100,7 @@ class Driver:
         try:
             while self._under_way or not self._stopping:
                 self._awake = False
-                if await self._turn():
+                if await self._turn_or_rebuild():
                     # Sockets get their share between two batches.
                     await asyncio.sleep(0)
                 elif not self._awake:
@@ -102,9 +108,21 @@ class Driver:
         except FencedError as error:
             _log.warning("partition %d: another node took it over", self.processor.partition)
             self._ended(error)
+        except _AWAY as error:
+            if not self._stopping:
+                _log.error("partition %d stopped: %s", self.processor.partition, error)
+                self._ended(error)
         except Exception as error:  # noqa: BLE001 - whatever it is, the partition has stopped
             _log.exception("partition %d stopped", self.processor.partition)
             self._ended(error)
+
+    async def _turn_or_rebuild(self) -> bool:
+        try:
+            return await self._turn()
+        except _AWAY as error:
+            # Looking at the log failed; what was decided meanwhile falls.
+            await self._rebuild(error)
+            return True
 
     async def _turn(self) -> bool:
         """Finish what is committed, or begin another batch."""
@@ -148,14 +166,14 @@ class Driver:
         try:
             offsets, took = future.result()
             self.processor.finish(batch, offsets, int(took * 1000))
-        except DoubtError as error:
+        except _AWAY as error:
             await self._rebuild(error)
             return
         if batch.records:
             self._mean_s += (took - self._mean_s) * _RECENT
             self._committed(took)
 
-    async def _rebuild(self, error: DoubtError) -> None:
+    async def _rebuild(self, error: StreamError) -> None:
         processor = self.processor
         _log.warning("partition %d: %s; rebuilding from its journal", processor.partition, error)
         # Those behind it fail as well, since the writer is broken.
@@ -163,10 +181,25 @@ class Driver:
             await asyncio.wait((future,))
             future.exception()
         self._under_way.clear()
-        unknown = await self._loop.run_in_executor(self._commits, processor.doubt)
+        unknown = await self._open_again()
         for tell in unknown:
             tell(None)
         processor.in_doubt()
+
+    async def _open_again(self) -> list[Taken]:
+        """Take the partition over anew; a shared log that is away is waited for."""
+        told = False
+        while True:
+            try:
+                return await self._loop.run_in_executor(self._commits, self.processor.doubt)
+            except _AWAY as error:
+                # The embedded log is this process's own: nobody else will bring it back.
+                if self._inline or self._stopping:
+                    raise
+                log = _log.debug if told else _log.warning
+                log("partition %d: %s; trying again", self.processor.partition, error)
+                told = True
+            await asyncio.sleep(AWAY_S)
 
     async def _sleep(self) -> None:
         due = self.processor.next_due() if not self._under_way else None

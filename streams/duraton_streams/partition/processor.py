@@ -6,7 +6,7 @@ from collections.abc import Callable
 from duraton_schemas.codec import Codec
 from duraton_schemas.records.common import Cause, Fact
 from duraton_schemas.records.journal import InputPosition, OwnerAlive, OwnerTook, Positions
-from duraton_streams.errors import DoubtError
+from duraton_streams.errors import DoubtError, StreamError
 from duraton_streams.logs.base import JOURNAL, Log, NewRecord, Writer
 from duraton_streams.partition.clock import Clock
 from duraton_streams.partition.deciding import Decider
@@ -94,6 +94,8 @@ class PartitionProcessor:
         self._standing = Standing(cluster=log.cluster, partition=partition)
         self._open: deque[Batch] = deque()
         self._withheld: deque[tuple[Batch, Committed]] = deque()
+        self._again: list[object] = []
+        self._unknown: list[Taken] = []
         self._proved = True
         self._unkept = 0
         self._time = 0
@@ -128,6 +130,16 @@ class PartitionProcessor:
     def _take_over(self, progress: Progress | None) -> None:
         # 1
         writer = self._log.writer(self.partition)
+        try:
+            self._own(writer, progress)
+        except StreamError:
+            if self._writer is not writer:
+                # The journal may have been read in part; the next try begins anew.
+                self.state.drop()
+                writer.close()
+            raise
+
+    def _own(self, writer: Writer, progress: Progress | None) -> None:
         self._at("open:fenced")
         # 2
         end = self._log.bounds(JOURNAL, self.partition)[1]
@@ -184,6 +196,11 @@ class PartitionProcessor:
         self._intake.leave()
         self._writer.close()
         self._writer = None
+
+    @property
+    def owns(self) -> bool:
+        """Whether the partition is this process's: not while it is taken over or rebuilt."""
+        return self._writer is not None
 
     @property
     def deciding(self) -> bool:
@@ -356,13 +373,18 @@ class PartitionProcessor:
         Returns:
             Whom to tell, on the loop's thread, that it is not known whether their
             submitted input was written.
+
+        Raises:
+            StreamError: As `open`. Nothing is forgotten; it may be called again.
         """
-        batches = [*(batch for batch, _ in self._withheld), *self._open]
-        calls = [call for batch in self._open for call in batch.calls]
+        for batch in (*(batch for batch, _ in self._withheld), *self._open):
+            self._unknown.extend(tell for tell, _ in batch.taken)
+        self._again.extend(call for batch in self._open for call in batch.calls)
         self.close()
         self.open()
-        self._intake.offer_again(calls)
-        return [tell for batch in batches for tell, _ in batch.taken]
+        self._intake.offer_again(self._again)
+        unknown, self._again, self._unknown = self._unknown, [], []
+        return unknown
 
     def turn(self) -> bool:
         """One batch from beginning to end, inline.
