@@ -8,9 +8,7 @@ from house import ROOT, tracked, tracked_text
 
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")
 MACHINE = re.compile(r"(?<![\w.])/(work/|root/|home/[a-z]|Users/[a-zA-Z]|tmp/v/)")
-HOSTS = re.compile(
-    r"--(extra-)?index-url|pypi\.org/simple|artifactory|files\.pythonhosted\.org", re.IGNORECASE
-)
+HOSTS = re.compile(r"--(extra-)?index-url|https?://\S+/simple\b|find-links", re.IGNORECASE)
 
 
 def places(pattern):
