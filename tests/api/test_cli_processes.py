@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from duraton_api.cli import main
+from duraton_api.node.node import Node
+from duraton_api.node.settings import NodeSettings
+from duraton_schemas.records.public import Event
 
 ROOT = Path(__file__).parents[2]
 PATHS = os.pathsep.join(str(ROOT / name) for name in ("schemas", "streams", "engine", "api", "sdk"))
@@ -157,3 +160,41 @@ async def test_serve_with_a_worker_that_drains(start, tmp_path, capsys, monkeypa
     assert await worker.status() == 0
     engine.process.send_signal(signal.SIGTERM)
     assert await engine.status() == 0
+
+
+STUCK = """
+import asyncio, sys, time
+from duraton import define_workflow
+
+async def swallows(ctx):
+    print("began", file=sys.stderr, flush=True)
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except BaseException:
+            pass
+
+def sleeps():
+    print("began", file=sys.stderr, flush=True)
+    time.sleep(3600)
+
+async def blocks(ctx):
+    await ctx.step.run("a", sleeps)
+
+first = define_workflow("swallows", swallows)
+second = define_workflow("blocks", blocks)
+"""
+
+
+@pytest.mark.parametrize("workflow", ["swallows", "blocks"])
+async def test_a_worker_ends_though_step_code_does_not(start, tmp_path, workflow):
+    (tmp_path / "stuck.py").write_text(STUCK)
+    async with Node(NodeSettings(data=None, port=0)) as node:
+        worker = await start("worker", "stuck.py", "--url", node.url, "--drain", "0")
+        while node.core.room.find("stuck", workflow) is None:  # noqa: ASYNC110 - until it was let in
+            await asyncio.sleep(0.01)
+        await node.backend.append_events([Event(id="e", name=workflow, data="{}", ts=1)])
+        await worker.line("began")
+        worker.process.send_signal(signal.SIGTERM)
+        assert await worker.status() == 0
+        assert "does not let itself be ended" in worker.said[-1]

@@ -523,6 +523,17 @@ def test_sql_refuses(view, query):
         view.sql(query)
 
 
+def test_sql_cuts_an_answer_that_is_too_large(view, monkeypatch):
+    monkeypatch.setattr(view_sql, "ANSWER_CHARS_MAX", 10_000)
+    many = (
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 50) SELECT {} FROM n"
+    )
+    answer = view.sql(many.format("randomblob(3000)"))
+    assert (len(answer.rows), answer.truncated) == (3, True)
+    assert len(view.sql(many.format("x")).rows) == 50
+    assert len(view.sql("SELECT randomblob(20000)").rows) == 1
+
+
 def test_sql_stops_after_its_time(view, monkeypatch):
     monkeypatch.setattr(view_sql, "QUERY_TIME_LIMIT_S", 0.01)
     endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT sum(x) FROM n"

@@ -14,6 +14,8 @@ QUERY_TIME_LIMIT_S = 30.0
 ROWS_MAX = 10_000
 VALUE_BYTES_MAX = 16 << 20
 """The largest text or blob that a query may build."""
+ANSWER_CHARS_MAX = 64 << 20
+"""Characters and bytes of one answer; what is beyond is cut off as rows beyond the limit are."""
 _STEPS_BETWEEN_CHECKS = 10_000
 
 _ALLOWED = frozenset(
@@ -66,7 +68,7 @@ def run_sql(path: str, query: str, limit: int) -> SqlAnswer:
         cursor = db.execute(query)
         if cursor.description is None:
             raise BadSqlError("the query is no SELECT")
-        rows = cursor.fetchmany(limit + 1)
+        rows, more = _fetch(cursor, limit, deadline)
         columns = [column[0] for column in cursor.description]
     except sqlite3.OperationalError as error:
         if "interrupted" in str(error):
@@ -76,8 +78,22 @@ def run_sql(path: str, query: str, limit: int) -> SqlAnswer:
         raise BadSqlError(str(error)) from error
     finally:
         db.close()
-    plain = [[_plain(value) for value in row] for row in rows[:limit]]
-    return SqlAnswer(columns=columns, rows=plain, truncated=len(rows) > limit)
+    plain = [[_plain(value) for value in row] for row in rows]
+    return SqlAnswer(columns=columns, rows=plain, truncated=more)
+
+
+def _fetch(cursor: sqlite3.Cursor, limit: int, deadline: float) -> tuple[list[Any], bool]:
+    """The first rows, and whether there are more than fit by number or by size."""
+    rows: list[Any] = []
+    size = 0
+    for row in cursor:
+        size += sum(len(value) for value in row if isinstance(value, (str, bytes)))
+        if len(rows) == limit or (rows and size > ANSWER_CHARS_MAX):
+            return rows, True
+        if time.monotonic() > deadline:
+            raise QueryTooSlowError(f"stopped after {QUERY_TIME_LIMIT_S:g} s")
+        rows.append(row)
+    return rows, False
 
 
 def _authorize(action: int, *_: str | None) -> int:

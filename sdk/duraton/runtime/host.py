@@ -13,6 +13,8 @@ from duraton_schemas.wire.frames import RunnerFrame
 
 THREADS_DEFAULT = 64
 """Worker threads of one runner for plain step functions; further ones wait their turn."""
+THREADS_PREFIX = "duraton-step"
+"""Begins the names of those threads."""
 
 
 class Observer(Protocol):
@@ -90,7 +92,7 @@ class Host:
         answers is dropped.
         """
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(self._threads_max, "duraton-step")
+            self._threads = ThreadPoolExecutor(self._threads_max, THREADS_PREFIX)
         with self._lock:
             self._threads_executing += 1
         future = self._threads.submit(_call, function)
