@@ -44,7 +44,7 @@ class FencedError(LogError):
     """Another owner took the partition; whoever holds this writer ends."""
 
     code = "log-fenced"
-    advice = "Nothing: another process owns the partition now, this one joins again."
+    advice = "Stop one of the two engines; this one ended, so that only one decides."
 
 
 class DoubtError(LogError):
