@@ -18,7 +18,8 @@ from duraton_api.http.backend import (
     WorkflowAnswer,
     answer_of,
 )
-from duraton_api.http.keys import ApiKey, digest_of
+from duraton_api.http.guard import Guard
+from duraton_api.http.keys import ApiKey, Keyring, digest_of
 from duraton_api.http.metrics import Metrics
 from duraton_api.view import View
 from duraton_engine.effects import EventAnswered, Reply
@@ -560,6 +561,27 @@ async def test_keys_and_scopes():
     assert (await http.get("/subjects", headers=basic)).status_code == 200
     problem(await http.get("/nothing"), 401, "unauthorized")
     node.view.close()
+
+
+@pytest.mark.parametrize(("scope", "let_in"), [("runner", True), ("admin", True), ("read", False)])
+async def test_a_runner_needs_a_key_that_may_execute(scope, let_in):
+    came, said = [], []
+
+    async def inside(scope, receive, send):
+        came.append(scope["duraton.principal"].caller.id)
+
+    async def receive():
+        return {"type": "websocket.connect"}
+
+    async def send(message):
+        said.append(message)
+
+    keyring = Keyring([ApiKey("one", digest_of("s"), frozenset({scope}))])
+    guard = Guard(inside, keyring=keyring, metrics=Metrics())
+    headers = [(b"authorization", b"Bearer s")]
+    await guard({"type": "websocket", "path": "/connect", "headers": headers}, receive, send)
+    assert came == (["one"] if let_in else [])
+    assert let_in or (said[0]["code"], "'runner'" in said[0]["reason"]) == (1008, True)
 
 
 def test_answers_as_the_engine_gives_them():

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from duraton_api.errors import ApiError, MethodNotAllowedError, SchemaMissingError
 from duraton_api.http.call import PRINCIPAL, Receive, Scope, Send
-from duraton_api.http.keys import Keyring
+from duraton_api.http.keys import RUNNER, Keyring
 from duraton_api.http.metrics import Metrics
 from duraton_api.problems import MEDIA_TYPE, Problem, problem_of
 
@@ -71,7 +71,10 @@ class Guard:
 
     async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            scope[PRINCIPAL] = self._keyring.authenticate(scope)
+            principal = self._keyring.authenticate(scope)
+            # Only runners come by WebSocket; who may read must not be given people's runs.
+            principal.require(RUNNER)
+            scope[PRINCIPAL] = principal
         except ApiError as error:
             await receive()  # websocket.connect
             await send(
