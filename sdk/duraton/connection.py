@@ -16,6 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as open_socket
 from websockets.exceptions import ConnectionClosed, InvalidStatus, InvalidURI, WebSocketException
+from websockets.protocol import State
 
 from duraton.app import App
 from duraton.environment import auth_headers, engine_url
@@ -24,6 +25,7 @@ from duraton.runtime.messages import messages_of
 from duraton.runtime.runner import CAPACITY_DEFAULT, Runner
 from duraton_schemas.errors import BadRecordError
 from duraton_schemas.wire.closing import CLOSE_UNREADABLE, COME_BACK_CODES
+from duraton_schemas.wire.eager import Rest, begin
 from duraton_schemas.wire.frames import (
     MESSAGE_BYTES_MAX,
     EngineFrame,
@@ -108,6 +110,8 @@ class _Client:
         self._settings = settings or ConnectSettings()
         self._ready = ready
         self._out: list[Frame] = []
+        self._socket: ClientConnection | None = None
+        self._begun: Rest | None = None
         self._more = asyncio.Event()
         self._runner = Runner(app, self._queue, name=name, capacity=capacity)
         self._done = asyncio.Event()
@@ -161,6 +165,7 @@ class _Client:
             self._lost(str(error) or type(error).__name__)
         finally:
             self._runner.disconnected()
+            self._socket = self._begun = None
             self._out.clear()
 
     async def _converse(self, socket: ClientConnection) -> None:
@@ -183,6 +188,7 @@ class _Client:
         self._heard = self._said = loop.time()
         self._failures = 0
         self._runner.receive(first)
+        self._socket = socket
         _log.info("connected to %s (%s)", self._uri, hello.node)
         self._ready(self._runner)
         tasks = [  # 3
@@ -204,18 +210,32 @@ class _Client:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _queue(self, frames: list[Frame]) -> None:
+        """Write at once where nothing waits to be written; called on the loop, in no task."""
+        socket = self._socket
         self._out.extend(frames)
+        if socket is not None and socket.state is State.OPEN and not self._more.is_set():
+            out, self._out = self._out, []
+            self._begun = begin(self._send(socket, out))
+            if self._begun is None:
+                return
         self._more.set()
 
     async def _write(self, socket: ClientConnection) -> None:
-        clock = asyncio.get_running_loop().time
         while True:
-            await self._more.wait()
-            self._more.clear()
-            out, self._out = self._out, []
-            for message in messages_of(out):
-                await socket.send(message)
-            self._said = clock()
+            if self._begun is not None:
+                await self._begun
+                self._begun = None
+            elif self._out:
+                out, self._out = self._out, []
+                await self._send(socket, out)
+            else:
+                self._more.clear()
+                await self._more.wait()
+
+    async def _send(self, socket: ClientConnection, frames: list[Frame]) -> None:
+        for message in messages_of(frames):
+            await socket.send(message)
+        self._said = asyncio.get_running_loop().time()
 
     async def _listen(self, socket: ClientConnection) -> None:
         clock = asyncio.get_running_loop().time

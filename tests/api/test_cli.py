@@ -308,15 +308,10 @@ async def test_verify_and_rebuild(capsys, tmp_path, monkeypatch):
 
     with sqlite3.connect(tmp_path / "data" / "log.sqlite") as db:
         last, raw = db.execute(
-            "select s.last, s.records from segments s join topics t on t.id = s.topic"
-            " where t.name = 'duraton.journal' and 3 between s.first and s.last"
+            "select id, records from journal where first <= 3 order by id desc limit 1"
         ).fetchone()
         broken = raw.replace(b"\x00\x00\x00\x00", b"\x00\xff\xff\xff", 1)
-        db.execute(
-            "update segments set records = ? where last = ? and topic ="
-            " (select id from topics where name = 'duraton.journal')",
-            (broken, last),
-        )
+        db.execute("update journal set records = ? where id = ?", (broken, last))
     db.close()
     out = await cli("log", "verify", status=1)
     assert "NOT equal" in out

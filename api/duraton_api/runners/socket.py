@@ -8,18 +8,19 @@ import asyncio
 import json
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any
 
 from duraton_api.runners.connection import Connection, close_reason
 from duraton_api.runners.hub import Hub
 from duraton_schemas.wire.closing import CLOSE_UNREADABLE
+from duraton_schemas.wire.eager import Rest, begin
 
 _log = logging.getLogger("duraton.runners")
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Send = Callable[[MutableMapping[str, Any]], Coroutine[Any, Any, None]]
 
 CLOSING_S = 2.0
 """How long a runner may take what is still queued when its connection is closed. One
@@ -83,7 +84,7 @@ class RunnerSocket:
 
 
 class SocketConnection(Connection):
-    """A WebSocket's outgoing side: a queue and the task that writes it.
+    """A WebSocket's outgoing side: writes at once, or queues while the socket is full.
 
     Args:
         hub: Told when bytes were taken.
@@ -101,6 +102,9 @@ class SocketConnection(Connection):
         self._send = send
         self._queue: deque[bytes] = deque()
         self._unsent = 0
+        self._busy = False
+        self._begun: Rest | None = None
+        self._failure: Exception | None = None
         self._code, self._reason = 0, ""
         self._wake = asyncio.Event()
 
@@ -109,9 +113,18 @@ class SocketConnection(Connection):
         return self._unsent
 
     def send(self, message: bytes) -> None:
-        if not self.closing.is_set():
+        if self.closing.is_set():
+            return
+        self._unsent += len(message)
+        if self._busy or self._wake.is_set():
             self._queue.append(message)
-            self._unsent += len(message)
+            self._wake.set()
+            return
+        try:
+            self._begun = begin(self._write(message))
+        except Exception as error:  # noqa: BLE001 - raised by `write`, whose end it is
+            self._failure = error
+        if self._begun is not None or self._failure is not None:
             self._wake.set()
 
     def close(self, code: int, reason: str) -> None:
@@ -132,17 +145,26 @@ class SocketConnection(Connection):
     async def write(self) -> None:
         """Write what is queued until the connection is closed and the queue is empty."""
         while True:
+            if self._failure is not None:
+                raise self._failure
+            if self._begun is not None:
+                await self._begun
+                self._begun = None
             while self._queue:
-                message = self._queue.popleft()
-                await self._send({"type": "websocket.send", "bytes": message})
-                self._unsent -= len(message)
-                self._hub.taken(self)
+                await self._write(self._queue.popleft())
             if self.closing.is_set():
                 event = {"type": "websocket.close", "code": self._code, "reason": self._reason}
                 await self._send(event)
                 return
             self._wake.clear()
             await self._wake.wait()
+
+    async def _write(self, message: bytes) -> None:
+        self._busy = True
+        await self._send({"type": "websocket.send", "bytes": message})
+        self._busy = False
+        self._unsent -= len(message)
+        self._hub.taken(self)
 
 
 async def _refuse_http(send: Send) -> None:

@@ -78,6 +78,12 @@ class Tail(Protocol):
             OffsetGoneError: The records at the position are gone.
         """
 
+    def pass_over(self, offset: int) -> None:
+        """What is below an offset is known to whoever follows, and need not be given.
+
+        A log from which it is on its way already may give it all the same.
+        """
+
     def close(self) -> None:
         """Follow no longer; `wake` is not called afterwards."""
 

@@ -229,6 +229,9 @@ class MemoryTail:
         self.position = found[-1].offset + 1 if found else end
         return found
 
+    def pass_over(self, offset: int) -> None:
+        self.position = max(self.position, offset)
+
     def close(self) -> None:
         self._log._drop(self._place, self)  # noqa: SLF001 - one class in two halves
 

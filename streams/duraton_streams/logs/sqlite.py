@@ -110,20 +110,19 @@ class SqliteLog:
             self._firsts[topic, partition], self._ends[topic, partition] = first, end
 
     def _bounds_in_file(self, topic: str, partition: int) -> tuple[int, int]:
-        at = (self._topics.get(topic, 0), partition)
         with self._read_lock:
             self._check_open()
             try:
-                # One statement, so that both are of one moment.
-                first, last = self._reader.execute(
-                    "SELECT (SELECT below FROM cleared WHERE topic = ?1 AND partition = ?2),"
-                    " (SELECT max(last) FROM segments WHERE topic = ?1 AND partition = ?2)",
-                    at,
+                # Removing moves `below` only up to the end, so the two may be of two moments.
+                last = sqlite_file.last(self._reader, topic, partition)
+                below = self._reader.execute(
+                    "SELECT below FROM cleared WHERE topic = ? AND partition = ?",
+                    (self._topics.get(topic, 0), partition),
                 ).fetchone()
             except sqlite3.Error as error:
                 raise LogError(f"cannot read {self._path}: {error}") from error
-        first = first or 0
-        return first, first if last is None else last + 1
+        first = below[0] if below is not None else 0
+        return first, first if last is None else max(first, last + 1)
 
     def now_ms(self) -> int | None:
         return None
@@ -166,7 +165,7 @@ class SqliteLog:
         self, topic: str, partition: int, offset: int, limit: int, end: int | None, bytes_limit: int
     ) -> list[LogRecord]:
         stop = _NO_END if end is None else end
-        at = (self._topics.get(topic, 0), partition, offset, stop, limit)
+        at = (partition, offset, stop, limit)
         with self._read_lock:
             self._check_open()
             try:
@@ -210,9 +209,7 @@ class SqliteLog:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 self._connection.execute("INSERT OR REPLACE INTO cleared VALUES (?, ?, ?)", at)
-                self._connection.execute(
-                    "DELETE FROM segments WHERE topic = ? AND partition = ? AND last < ?", at
-                )
+                sqlite_file.delete(self._connection, topic, partition, first)
                 self._connection.execute("COMMIT")
             except sqlite3.Error as error:
                 self._undo()
@@ -248,11 +245,9 @@ class SqliteLog:
             offsets.append(offset)
             written.append((value, key, headers or None, at or now))
         segments = [
-            segment
+            (place[0], segment)
             for place, written in rows.items()
-            for segment in sqlite_file.pack(
-                self._topics[place[0]], place[1], self._ends[place], written
-            )
+            for segment in sqlite_file.pack(place[1], self._ends[place], written)
         ]
         try:
             sqlite_file.insert(self._connection, segments)
@@ -342,6 +337,9 @@ class SqliteTail:
         if found:
             self.position = found[-1].offset + 1
         return found
+
+    def pass_over(self, offset: int) -> None:
+        self.position = max(self.position, offset)
 
     def close(self) -> None:
         self._log._drop(self, (self._topic, self._partition))  # noqa: SLF001 - as above

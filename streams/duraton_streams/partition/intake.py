@@ -205,6 +205,8 @@ class Intake:
             if self._log.read(topic, self._partition, offset, 1, end):
                 return  # what others wrote stands before it and was not taken yet
             offset = end
+        # Whatever else stands there was read by now; what this writes needs no reading.
+        tail = self._tails[topic]
         while queue and limit and not self._full(batch):
             submitted = queue[0]
             record = submitted.record
@@ -220,6 +222,7 @@ class Intake:
             limit -= 1
             self._next[topic] = offset
             self._moved.add(topic)
+            tail.pass_over(offset)
 
     def _take_log(self, batch: Batch, decider: Decider, topic: str, limit: int) -> None:
         held = self._held[topic]

@@ -66,6 +66,9 @@ class KafkaTail:
                 raise self.error
         return found
 
+    def pass_over(self, offset: int) -> None:
+        """Nothing: what is on its way here comes."""
+
     def close(self) -> None:
         self.wake = _nothing
         self._follower.drop(self)
