@@ -65,6 +65,7 @@ class Driver:
         self._commits = ThreadPoolExecutor(1, f"duraton-commit-{processor.partition}")
         self._under_way: deque[tuple[Batch, asyncio.Future[tuple[list[int], float]]]] = deque()
         self._awake = True
+        self._owed = False  # it was woken while no batch could be begun
         self._sleeper: asyncio.Future[None] | None = None
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
@@ -100,7 +101,7 @@ class Driver:
         try:
             while self._under_way or not self._stopping:
                 self._awake = False
-                if await self._turn_or_rebuild():
+                if await self._turn_or_rebuild() and self._more():
                     # Sockets get their share between two batches.
                     await asyncio.sleep(0)
                 elif not self._awake:
@@ -115,6 +116,16 @@ class Driver:
         except Exception as error:  # noqa: BLE001 - whatever it is, the partition has stopped
             _log.exception("partition %d stopped", self.processor.partition)
             self._ended(error)
+
+    def _more(self) -> bool:
+        """Whether another turn is due at once; looking in vain costs a tenth of a turn."""
+        processor = self.processor
+        if self._awake or self._owed or self._stopping or processor.left_over:
+            return True
+        if self._under_way and self._under_way[0][1].done():
+            return True
+        due = processor.next_due()
+        return due is not None and due <= processor.clock_ms
 
     async def _turn_or_rebuild(self) -> bool:
         try:
@@ -131,7 +142,9 @@ class Driver:
             return True
         processor = self.processor
         if self._stopping or not processor.may_prepare:
+            self._owed = True
             return False
+        self._owed = False
         batch = processor.prepare()
         if batch is None:
             return False

@@ -90,6 +90,7 @@ class Intake:
         self._later_number = 0
         self._next: dict[str, int] = {}
         self._moved: set[str] = set()
+        self._read = False
 
     # What reaches it --------------------------------------------------------------
 
@@ -140,6 +141,16 @@ class Intake:
         """Events and commands that wait in memory."""
         return sum(len(self._submitted[topic]) + len(self._held[topic]) for topic in _GATED)
 
+    @property
+    def more(self) -> bool:
+        """Whether the last `fill` may have left something that nobody will wake it for."""
+        return (
+            self._read
+            or bool(self._calls)
+            or any(self._submitted.values())
+            or any(self._held.values())
+        )
+
     def next_of(self, topic: str) -> int:
         """The next offset to be read of an input, whether or not that is committed."""
         return self._next[topic]
@@ -162,6 +173,7 @@ class Intake:
         so that a window whose time is over is closed before a late event (P11).
         """
         settings = self._settings
+        self._read = False
         self._take_log(batch, decider, REGISTRY, settings.messages_max)
         self._take_log(batch, decider, MESSAGES, settings.messages_max)
         self._take_calls(batch, decider)
@@ -231,7 +243,10 @@ class Intake:
                 held.extend(self._tails[topic].take(limit))
             except OffsetGoneError as error:
                 self._gap(batch, decider, error)
+                self._read = True
                 return
+            if held:
+                self._read = True  # a tail gives a part, and wakes for what is new only
         while held and limit and not self._full(batch):
             record = held[0]
             # The owner's own inputs come by the tail again; they are behind the position.

@@ -263,6 +263,14 @@ class PartitionProcessor:
             return later if timer is None else timer
         return min(timer, later)
 
+    @property
+    def left_over(self) -> bool:
+        """Whether the last batch may have left something that is not woken for.
+
+        Everything else either calls `wake`, or is due at `next_due`.
+        """
+        return self._intake.more
+
     # A batch ------------------------------------------------------------------------
 
     @property
