@@ -43,7 +43,7 @@ def run_id(slot: int, origin: str, app: str, workflow: str) -> str:
     return f"{_PREFIX}{pairs[slot]}{letters}"
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=2_048)
 def run_slot(run: str) -> int:
     """The slot written in a run's id.
 

@@ -76,6 +76,55 @@ def test_a_key_known_to_be_absent_is_not_deleted_from_the_store(state, store):
     assert len(store.deletes) == 1
 
 
+@pytest.mark.parametrize("opened", [True, False])
+def test_what_is_inserted_and_deleted_between_two_flushes_leaves_no_trace(state, store, opened):
+    def transition(action):
+        if opened:
+            state.begin()
+        action()
+        if opened:
+            state.commit_transition()
+
+    for n in range(3):
+        transition(lambda n=n: state.insert(ROWS, (n,), Row(n)))
+        transition(lambda n=n: state.edit(ROWS, (n,)))
+        transition(lambda n=n: state.delete(ROWS, (n,)))
+    assert state.size.entries == 0
+    assert state.kept() == []
+    state.flush({})
+    assert store.puts == store.deletes == []
+    assert state.get(ROWS, (1,)) is None
+    assert state.scan(ROWS, (), 10) == []
+
+
+def test_a_rollback_brings_back_what_would_have_left_no_trace(state, store):
+    state.begin()
+    state.insert(ROWS, ("a",), Row(1))
+    state.commit_transition()
+    state.begin()
+    state.delete(ROWS, ("a",))
+    state.rollback()
+    assert state.get(ROWS, ("a",)) == Row(1)
+    state.begin()
+    state.delete(ROWS, ("a",))
+    state.insert(ROWS, ("a",), Row(2))
+    state.commit_transition()
+    state.flush({})
+    assert len(store.puts) == 1
+    assert State(store, (ROWS, OTHERS)).get(ROWS, ("a",)) == Row(2)
+
+
+def test_what_was_flushed_meanwhile_is_deleted_from_the_store(state, store):
+    state.insert(ROWS, ("a",), Row(1))
+    state.flush({})
+    state.delete(ROWS, ("a",))
+    state.insert(ROWS, ("a",), Row(2))
+    state.delete(ROWS, ("a",))
+    state.flush({})
+    assert len(store.deletes) == 1
+    assert State(store, (ROWS, OTHERS)).get(ROWS, ("a",)) is None
+
+
 def test_what_is_known_is_not_asked_of_the_store_again(state, store):
     assert state.get(ROWS, ("a",)) is None
     assert state.get(ROWS, ("a",)) is None

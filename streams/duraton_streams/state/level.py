@@ -31,7 +31,14 @@ WINDOWS_MAX = 4096
 WINDOWS_KEYS_MAX = 65_536
 """Keys in one table's windows; above it each is cut to what it would read at once."""
 
-Old = tuple[Any, bool | None]
+MAYBE_BELOW: Final = 0
+"""A changed key that the store may hold."""
+NOT_BELOW: Final = 1
+"""One that it does not hold."""
+NEVER_BELOW: Final = 2
+"""One that it has never held: it was new for ever when it was inserted."""
+
+Old = tuple[Any, int | None]
 """What a key was before a transition: its object, ABSENT, or None where nobody had
 looked; and its entry in `dirty`, None where it had not been changed."""
 
@@ -46,9 +53,10 @@ class Level:
     Attributes:
         live: Objects, or ABSENT, by key; all changed ones and the newer clean ones.
         aged: Clean ones of the generation before; `live` goes before it.
-        dirty: Keys that differ from the store, in order of change, each with whether
-            the store is known not to hold it.
+        dirty: Keys that differ from the store, in order of change, each with what is
+            known of the store: `MAYBE_BELOW`, `NOT_BELOW` or `NEVER_BELOW`.
         undo: What the open transition changed.
+        gone: Keys deleted in the open transition that the store has never held.
         windows: By prefix; every table that was ever scanned has its `depths`.
         loaded: How many objects came from the store since that was last asked.
         loaded_bytes: Their bytes.
@@ -61,6 +69,7 @@ class Level:
         "aged",
         "depths",
         "dirty",
+        "gone",
         "live",
         "loaded",
         "loaded_bytes",
@@ -77,8 +86,9 @@ class Level:
         self._store = store
         self.live: dict[Key, Any] = {}
         self.aged: dict[Key, Any] = {}
-        self.dirty: dict[Key, bool] = {}
+        self.dirty: dict[Key, int] = {}
         self.undo: dict[Key, Old] = {}
+        self.gone: list[Key] = []
         self.windows: dict[Key, Window] = {}
         self.depths: tuple[int, ...] = ()
         self.ranged = False
@@ -101,11 +111,29 @@ class Level:
         self.live[key] = value
         return value
 
-    def change(self, key: Key, below_absent: bool) -> None:
+    def change(self, key: Key, below: int) -> None:
         """A key that was clean becomes dirty."""
-        self.dirty[key] = below_absent
+        self.dirty[key] = below
         if self.ranged:
             self._fresh.append(key)
+
+    def forget(self, key: Key) -> None:
+        """A key that was inserted and deleted between two flushes leaves no trace.
+
+        Most runs are such, so what is in memory grows with the runs that live, not with
+        those that lived, and stays where the processor's caches have it.
+        """
+        if self.live.get(key) is ABSENT and self.dirty.get(key) == NEVER_BELOW:
+            del self.live[key], self.dirty[key]
+            self.aged.pop(key, None)
+
+    def commit(self) -> None:
+        """Keep what the open transition did."""
+        self.undo.clear()
+        if self.gone:
+            for key in self.gone:
+                self.forget(key)
+            self.gone.clear()
 
     def born(self, key: Key, known: Any) -> Any:
         """A key comes to life: windows take it in.
@@ -155,6 +183,7 @@ class Level:
             else:
                 self.born(key, old)
         self.undo.clear()
+        self.gone.clear()
 
     def _doubt(self, key: Key) -> None:
         """Nobody knows whether a key lives: windows know nothing from it on."""
@@ -190,6 +219,7 @@ class Level:
         self.flushed()
         self.live, self.aged, self.windows = {}, {}, {}
         self.undo.clear()
+        self.gone.clear()
 
     def keys(
         self, prefix: Key, limit: int, above: Key | None = None, below: Key | None = None

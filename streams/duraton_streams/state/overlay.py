@@ -15,7 +15,7 @@ import msgspec
 
 from duraton_streams.errors import StoreMismatchError
 from duraton_streams.state.keys import encode_key
-from duraton_streams.state.level import ABSENT, Level
+from duraton_streams.state.level import ABSENT, MAYBE_BELOW, NEVER_BELOW, NOT_BELOW, Level
 from duraton_streams.state.store import Row, Store
 from duraton_streams.state.table import Key, Table
 from duraton_streams.state.timers import TIMER_ROW, TIMERS, Timers
@@ -131,7 +131,7 @@ class State:
         level = self._levels[table]
         if key not in level.live and key not in level.aged:
             level.live[key] = ABSENT
-        self._put(level, key, value)
+        self._put(level, key, value, NEVER_BELOW)
 
     def edit(self, table: Table[V], key: Key) -> V:
         level = self._levels[table]
@@ -151,7 +151,7 @@ class State:
             value = level.live[key] = _copy(value)
         if key not in level.dirty:
             level.live[key] = value
-            level.change(key, below_absent=False)
+            level.change(key, MAYBE_BELOW)
         changed: V = value
         return changed
 
@@ -190,7 +190,7 @@ class State:
             for level in self._touched:
                 self.watch.update((level.table, key) for key in level.undo)
         for level in self._touched:
-            level.undo.clear()
+            level.commit()
         self._touched.clear()
 
     @property
@@ -281,7 +281,7 @@ class State:
             self._make_room()
         return value
 
-    def _put(self, level: Level, key: Key, value: Any) -> None:
+    def _put(self, level: Level, key: Key, value: Any, below: int = NOT_BELOW) -> None:
         old = level.live.get(key)
         if old is None:
             old = level.aged.get(key)
@@ -295,7 +295,7 @@ class State:
                 undo[key] = (old, level.dirty.get(key))
         level.live[key] = value
         if key not in level.dirty:
-            level.change(key, old is ABSENT)
+            level.change(key, below if old is ABSENT else MAYBE_BELOW)
 
     def _delete(self, level: Level, key: Key) -> None:
         old = level.live.get(key)
@@ -314,8 +314,14 @@ class State:
                     self._touched.append(level)
                 undo[key] = (old, level.dirty.get(key))
         level.live[key] = ABSENT
-        if key not in level.dirty:
-            level.change(key, below_absent=False)
+        below = level.dirty.get(key)
+        if below is None:
+            level.change(key, MAYBE_BELOW)
+        elif below == NEVER_BELOW:
+            if self._open:
+                level.gone.append(key)
+            else:
+                level.forget(key)
 
     def _make_room(self) -> None:
         """Begin a generation where this one is full."""
@@ -351,12 +357,12 @@ def _collect(level: Level, puts: list[Row], deletes: list[bytes]) -> int:
     encode = level.table.encoder.encode
     prefix, live = level.prefix, level.live
     size = 0
-    for key, below_absent in level.dirty.items():
+    for key, below in level.dirty.items():
         value = live[key]
         if value is not ABSENT:
             stored = encode(value)
             size += len(stored)
             puts.append((encode_key(prefix, key), stored))
-        elif not below_absent:
+        elif below == MAYBE_BELOW:
             deletes.append(encode_key(prefix, key))
     return size
