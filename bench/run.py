@@ -35,6 +35,8 @@ ROOT = HERE.parent
 HISTORY = HERE / "history.jsonl"
 LOAD_S = 600.0
 """How long one load may take; one that hangs ends the bench."""
+KAFKA_WARM_RUNS = 5_000
+"""Runs before a row on Kafka is measured: the broker's code is compiled while it is used."""
 START_S = 40.0
 """How long an engine or a broker may take to answer."""
 
@@ -127,7 +129,7 @@ def engine(data: Path, kafka: str | None) -> Iterator[tuple[str, int]]:
 def load(url: str, row: Row, runs: int) -> dict[str, Any]:
     command = [sys.executable, str(HERE / "load.py"), "--url", url, "--runs", str(runs)]
     command += ["--at-once", str(row.at_once), "--transport", row.transport]
-    command += ["--port", str(free_port())]
+    command += ["--port", str(free_port()), "--warm", str(KAFKA_WARM_RUNS if row.kafka else 0)]
     answer = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=ROOT, timeout=LOAD_S)
     found: dict[str, Any] = json.loads(answer.stdout)
     return found

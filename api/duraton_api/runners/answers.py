@@ -86,7 +86,7 @@ def slot_of_run(run: str) -> int:
     return _slot_of_run(run) if len(run) <= RUN_LENGTH_MAX else -1
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=2_048)
 def _slot_of_run(run: str) -> int:
     try:
         return run_slot(run)

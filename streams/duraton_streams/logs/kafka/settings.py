@@ -50,7 +50,7 @@ class KafkaSettings:
     read_s: float = 30.0
     own_s: float = 30.0
     transaction_timeout_ms: int = 10_000
-    fetch_wait_ms: int = 25
+    fetch_wait_ms: int = 200
     tail_records: int = 4_096
     tail_bytes: int = 8 << 20
     prefetch_kib: int = 32 << 10
