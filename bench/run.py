@@ -121,7 +121,8 @@ def engine(data: Path, kafka: str | None) -> Iterator[tuple[str, int]]:
     command = [sys.executable, "-m", "duraton_api.cli.main", "serve", "--quiet"]
     command += ["--port", str(port), "--data", str(data)]
     if kafka is not None:
-        command += ["--kafka", kafka]
+        # A cluster of its own, so that no row has to read what another wrote.
+        command += ["--kafka", kafka, "--prefix", f"bench-{port}-"]
     with running(command, port) as process:
         yield f"http://127.0.0.1:{port}", process.pid
 
