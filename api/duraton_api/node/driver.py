@@ -33,6 +33,10 @@ AWAY_S = 0.5
 _AWAY = (DoubtError, LogUnreachableError)
 
 
+Committed = tuple[list[int], float]
+"""The offsets that a commit's records got, and its seconds."""
+
+
 class Driver:
     """Takes turns with a processor until it is stopped or fenced.
 
@@ -63,7 +67,7 @@ class Driver:
         self._thread = threading.get_ident()
         # One thread, so that commits keep the order of their batches.
         self._commits = ThreadPoolExecutor(1, f"duraton-commit-{processor.partition}")
-        self._under_way: deque[tuple[Batch, asyncio.Future[tuple[list[int], float]]]] = deque()
+        self._under_way: deque[tuple[Batch, asyncio.Future[Committed]]] = deque()
         self._awake = True
         self._owed = False  # it was woken while no batch could be begun
         self._sleeper: asyncio.Future[None] | None = None
@@ -138,7 +142,8 @@ class Driver:
     async def _turn(self) -> bool:
         """Finish what is committed, or begin another batch."""
         if self._under_way and self._under_way[0][1].done():
-            await self._finish()
+            first, committed = self._under_way.popleft()
+            await self._finish(first, committed.result)
             return True
         processor = self.processor
         if self._stopping or not processor.may_prepare:
@@ -152,13 +157,7 @@ class Driver:
             processor.finish(batch, [])
             return True
         if self._quick(batch):
-            done: asyncio.Future[tuple[list[int], float]] = self._loop.create_future()
-            try:
-                done.set_result(self._commit(batch))
-            except StreamError as error:
-                done.set_exception(error)
-            self._under_way.append((batch, done))
-            await self._finish()
+            await self._finish(batch, lambda: self._commit(batch))
             return True
         future = self._loop.run_in_executor(self._commits, self._commit, batch)
         future.add_done_callback(lambda _: self._wake())
@@ -169,15 +168,14 @@ class Driver:
         small = len(batch.records) <= INLINE_RECORDS_MAX and not self._under_way
         return small and self._inline and self._mean_s < INLINE_S_MAX
 
-    def _commit(self, batch: Batch) -> tuple[list[int], float]:
+    def _commit(self, batch: Batch) -> Committed:
         began = time.monotonic()
         offsets = self.processor.commit(batch)
         return offsets, time.monotonic() - began
 
-    async def _finish(self) -> None:
-        batch, future = self._under_way.popleft()
+    async def _finish(self, batch: Batch, committed: Callable[[], Committed]) -> None:
         try:
-            offsets, took = future.result()
+            offsets, took = committed()
             self.processor.finish(batch, offsets, int(took * 1000))
         except _AWAY as error:
             await self._rebuild(error)

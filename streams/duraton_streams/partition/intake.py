@@ -200,6 +200,9 @@ class Intake:
             decider.decide(batch, Input(cause, call))
 
     def _take_timers(self, batch: Batch, decider: Decider) -> None:
+        first = decider.state.timers.next_due()
+        if first is None or first > batch.now:
+            return
         for due, target in decider.state.timers.due(batch.now, self._settings.timers_max):
             if self._full(batch):
                 return
