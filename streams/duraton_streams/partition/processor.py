@@ -29,6 +29,9 @@ Committed = list[tuple[int, Fact]]
 """Facts with their journal offsets."""
 
 
+SIZED_SHARE = 128
+"""How much of the state has changed is counted once a fact for this share of the most
+entries has come: a fact changes a handful."""
 OPENS_MAX = 5
 """Times that taking a partition over is tried in a row while it is in doubt whether the
 first commit was written; the log's own deadlines stand between them."""
@@ -97,7 +100,8 @@ class PartitionProcessor:
         self._again: list[object] = []
         self._unknown: list[Taken] = []
         self._proved = True
-        self._unkept = 0
+        self._unkept = self._sized_at = 0
+        self._keep_due = False
         self._time = 0
 
     # Taking the partition over ---------------------------------------------------
@@ -192,7 +196,7 @@ class PartitionProcessor:
             self._keep_now()
         self._withheld.clear()
         self._proved = True
-        self._unkept = 0
+        self._kept()
         self._intake.leave()
         self._writer.close()
         self._writer = None
@@ -281,7 +285,7 @@ class PartitionProcessor:
         if self.shadow is not None:
             return False  # it compares with a state in which nothing uncommitted is
         # The state is written only while nothing uncommitted is in it.
-        return len(self._open) < self.settings.batches_max and not self._keep_due()
+        return len(self._open) < self.settings.batches_max and not self._keep_due
 
     def prepare(self) -> Batch | None:
         """Steps 1 and 2 of DESIGN 7: take what is there, decide about it.
@@ -424,21 +428,26 @@ class PartitionProcessor:
 
     # The store ------------------------------------------------------------------------
 
-    def _keep_due(self) -> bool:
-        settings = self.settings
-        return (
-            self._unkept >= settings.keep_facts or self.state.size.entries >= settings.keep_entries
-        )
-
     def _keep(self, facts: int) -> None:
         """Write the state once enough has changed; a start replays what was not written."""
         self._unkept += facts
-        if not self._open and self._keep_due():
+        settings = self.settings
+        if self._unkept >= settings.keep_facts:
+            self._keep_due = True
+        elif self._unkept >= self._sized_at:
+            # Counting what has changed walks over all tables, so it is done now and then.
+            self._sized_at = self._unkept + settings.keep_entries // SIZED_SHARE
+            self._keep_due = self.state.size.entries >= settings.keep_entries
+        if self._keep_due and not self._open:
             self._keep_now()
 
     def _keep_now(self) -> None:
-        self._unkept = 0
+        self._kept()
         self.state.flush(standing_meta(self._standing))
+
+    def _kept(self) -> None:
+        self._unkept = self._sized_at = 0
+        self._keep_due = False
 
     def _commit_alone(self, fact: Fact) -> None:
         assert self._writer is not None

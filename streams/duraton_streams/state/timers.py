@@ -37,6 +37,9 @@ class Timers:
         if window is not None and window.raws:
             window.used = True
             key = window.keys[window.raws[0]]
+        elif window is not None and window.whole:
+            window.used = True
+            return None
         else:
             keys = self._level.keys((), 1)
             if not keys:
