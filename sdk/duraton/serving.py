@@ -247,8 +247,9 @@ class ServedApp:
         await self._invoke(self._served, invoke, receive, send)  # 4
 
     async def _invoke(self, served: Served, invoke: Invoke, receive: Receive, send: Send) -> None:
-        work = asyncio.ensure_future(served.invoke(invoke))
-        gone = asyncio.ensure_future(_disconnected(receive))
+        loop = asyncio.get_running_loop()
+        work = loop.create_task(served.invoke(invoke))
+        gone = loop.create_task(_disconnected(receive))
         began = False
         try:
             while not work.done():
@@ -270,9 +271,11 @@ class ServedApp:
             if not frames and not began:
                 await _problem(send, 409, "superseded", "a newer request took this one's place")
                 return
-            if not began:
-                await send(_start(200, _CONTENT_TYPE))
-            await send({"type": "http.response.body", "body": encode(frames) if frames else b""})
+            message = encode(frames) if frames else b""
+            if began:
+                await send({"type": "http.response.body", "body": message})
+            else:
+                await _answer(send, 200, _CONTENT_TYPE, message)
         finally:
             gone.cancel()
             work.cancel()
