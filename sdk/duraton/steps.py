@@ -178,7 +178,10 @@ class Steps:
         Returns:
             `{"id": ...}`, the recorded event's.
         """
-        request = {"event": _name("event", id, name), "data": _data(f"send_event {id!r}", data)}
+        event = _name("event", id, name)
+        if "*" in event:
+            raise StepUseError(f"send_event {id!r}: {name!r} holds a `*`, which only triggers may")
+        request = {"event": event, "data": _data(f"send_event {id!r}", data)}
         return await self._ask("send", id, request)
 
     def _begin(

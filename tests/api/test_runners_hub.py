@@ -440,6 +440,7 @@ async def test_answers_of_no_run_and_of_other_partitions_are_stale(world):
         wire.Step(run=RUN, token="0.1.1", step="a", kind="sleep", due_ms=-5),
         wire.Step(run=RUN, token="0.1.1", step="a", kind="wait"),
         wire.Step(run=RUN, token="0.1.1", step="a", kind="invoke", event="x"),
+        wire.Step(run=RUN, token="0.1.1", step="a", kind="send", event="order.*", data="{}"),
         wire.Step(run=RUN, token="0.1.1", step="a", kind="wait", event="x", path="p" * 501),
         wire.Step(run=RUN, token="0.1.1", step="a", kind="wait", event="x", value="v" * 4_001),
         wire.Step(run=RUN, token="0.1.1", step="a", output="1", retry="{nonsense"),

@@ -278,6 +278,7 @@ async def _nothing(ctx):
         lambda s: s.wait_for_event("a", ""),
         lambda s: s.invoke("a", "b", [1]),
         lambda s: s.send_event("a", "b", 5),
+        lambda s: s.send_event("a", "b.*"),
         lambda s: s.ai.infer("a"),
     ],
 )

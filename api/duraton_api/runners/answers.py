@@ -152,6 +152,8 @@ def _lack_of_step(step: Step) -> str | None:
     name = step.workflow if step.kind == "invoke" else step.event
     if not name or len(name) > NAME_LENGTH_MAX or len(step.app) > NAME_LENGTH_MAX:
         return f"{step.kind} {step.step!r} does not say of what"
+    if step.kind == "send" and "*" in name:
+        return f"send {step.step!r} names an event with a `*`, which only triggers may have"
     return None
 
 
