@@ -1,7 +1,7 @@
 """Writing to a socket at once, where it would not have to wait.
 
-A task of its own for each write costs a pass of the event loop before anything goes
-out, which is a tenth of the time between a step and its acknowledgement.
+A task of its own for each write costs a pass of the event loop before anything goes out,
+and whatever else is ready in that pass stands before it.
 """
 
 from collections.abc import Coroutine, Generator
