@@ -36,7 +36,7 @@ async def test_what_has_to_wait_goes_on_where_it_was():
     assert done == ["begun", "written"]
 
 
-async def test_what_it_raises_comes_out_of_whichever_half_raised_it():
+async def test_what_it_raises_comes_to_whoever_awaits_the_rest():
     async def at_once():
         raise ConnectionError("closed")
 
@@ -45,7 +45,7 @@ async def test_what_it_raises_comes_out_of_whichever_half_raised_it():
         raise ConnectionError("closed later")
 
     with pytest.raises(ConnectionError, match="closed"):
-        begin(at_once())
+        await begin(at_once())
     with pytest.raises(ConnectionError, match="closed later"):
         await begin(later())
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.server import serve as serve_socket
 from websockets.http11 import Response
 
@@ -153,6 +154,37 @@ async def test_a_broken_connection_comes_back_with_what_was_not_acknowledged():
     async with Server(first, restart, second) as server:
         await asyncio.wait_for(connect(APP, server.url, stop=stop, settings=FAST), 10)
     assert boots[0] == boots[1]
+
+
+async def test_what_could_not_be_written_is_sent_again_on_the_next_connection(monkeypatch):
+    stop, written = asyncio.Event(), []
+    send = ClientConnection.send
+
+    async def failing(self, message):
+        written.append(message)
+        if len(written) == 2:  # the first is the hello
+            raise OSError("the network is gone")
+        await send(self, message)
+
+    monkeypatch.setattr(ClientConnection, "send", failing)
+
+    async def first(peer):
+        await peer.hello()
+        await peer.send(invoke())
+        await peer.socket.wait_closed()
+
+    async def second(peer):
+        await peer.hello()
+        step = await peer.next(Step)
+        assert (step.step, step.output) == ("a", "1")
+        await peer.send(Ack(run=RUN, token="0.1.1", step="a", number=1, epoch=1))
+        await peer.next(Complete)
+        await peer.send(Ack(run=RUN, token="0.1.1", of="complete", epoch=1))
+        stop.set()
+        await peer.socket.wait_closed()
+
+    async with Server(first, second) as server:
+        await asyncio.wait_for(connect(APP, server.url, stop=stop, settings=FAST), 10)
 
 
 @pytest.mark.parametrize("code", [4400, 4409, 4422, 4426])

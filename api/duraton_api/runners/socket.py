@@ -102,9 +102,7 @@ class SocketConnection(Connection):
         self._send = send
         self._queue: deque[bytes] = deque()
         self._unsent = 0
-        self._busy = False
         self._begun: Rest | None = None
-        self._failure: Exception | None = None
         self._code, self._reason = 0, ""
         self._wake = asyncio.Event()
 
@@ -116,15 +114,11 @@ class SocketConnection(Connection):
         if self.closing.is_set():
             return
         self._unsent += len(message)
-        if self._busy or self._wake.is_set():
+        if self._wake.is_set():  # until `write` has nothing left
             self._queue.append(message)
-            self._wake.set()
             return
-        try:
-            self._begun = begin(self._write(message))
-        except Exception as error:  # noqa: BLE001 - raised by `write`, whose end it is
-            self._failure = error
-        if self._begun is not None or self._failure is not None:
+        self._begun = begin(self._write(message))
+        if self._begun is not None:
             self._wake.set()
 
     def close(self, code: int, reason: str) -> None:
@@ -145,8 +139,6 @@ class SocketConnection(Connection):
     async def write(self) -> None:
         """Write what is queued until the connection is closed and the queue is empty."""
         while True:
-            if self._failure is not None:
-                raise self._failure
             if self._begun is not None:
                 await self._begun
                 self._begun = None
@@ -160,9 +152,7 @@ class SocketConnection(Connection):
             await self._wake.wait()
 
     async def _write(self, message: bytes) -> None:
-        self._busy = True
         await self._send({"type": "websocket.send", "bytes": message})
-        self._busy = False
         self._unsent -= len(message)
         self._hub.taken(self)
 

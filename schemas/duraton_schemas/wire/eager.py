@@ -9,18 +9,24 @@ from typing import Any
 
 
 class Rest:
-    """What is left of a coroutine that had to wait; awaiting it goes on.
+    """What is left of a coroutine that had to wait or failed; awaiting it goes on, or raises.
 
     Args:
-        coroutine: Begun, and waiting.
+        coroutine: Begun.
         waited: What it waits for.
+        failure: What it raised instead.
     """
 
-    def __init__(self, coroutine: Coroutine[Any, Any, None], waited: Any) -> None:
+    def __init__(
+        self, coroutine: Coroutine[Any, Any, None], waited: Any, failure: Exception | None = None
+    ) -> None:
         self._coroutine = coroutine
         self._waited = waited
+        self._failure = failure
 
     def __await__(self) -> Generator[Any, Any, None]:
+        if self._failure is not None:
+            raise self._failure
         waited = self._waited
         while True:
             thrown: BaseException | None = None
@@ -41,16 +47,16 @@ class Rest:
 def begin(coroutine: Coroutine[Any, Any, None]) -> Rest | None:
     """Run a coroutine up to where it waits first.
 
-    It must not ask which task it runs in until then.
+    It must not ask which task it runs in until then. Nothing is raised here: whoever
+    looks after the socket learns of a failure by awaiting what is left.
 
     Returns:
         None where it ended without waiting, otherwise what is left to be awaited.
-
-    Raises:
-        Exception: What it raised before it waited.
     """
     try:
         waited = coroutine.send(None)
     except StopIteration:
         return None
+    except Exception as error:  # noqa: BLE001 - whatever it is, who awaits the rest is told
+        return Rest(coroutine, None, error)
     return Rest(coroutine, waited)
