@@ -161,6 +161,33 @@ OTHER_CODES = {
             "The run that a step invoked was cancelled, so the step failed for good.",
             "Start the child again if it was cancelled by mistake.",
         ),
+        "replaced": (
+            "A newer start of the same singleton key replaced the run (`mode: cancel`).",
+            "",
+        ),
+        "start-deduped": (
+            "A step's child was not started: its idempotency key is in use.",
+            "Give the child's input another key, or wait until the key's time is over.",
+        ),
+        "start-dropped": (
+            "A step's child was not started: its workflow's rate limit shed it.",
+            "Use `throttle` where starts are to wait instead.",
+        ),
+        "start-skipped": (
+            "A step's child was not started: an unended run has its singleton key.",
+            "Wait for that run's end, or use `together` with `join`.",
+        ),
+        "stopped": (
+            "A newer start of the flow took the run's place (`together` with `then: stop`).",
+            "",
+        ),
+        "T7103": (
+            (
+                "A start was refused: as many runs work as `max` of `together` allows and the "
+                "flow says `then: refuse`, or it would have joined the run of another caller."
+            ),
+            "Start it again later, or let the flow `wait`.",
+        ),
         "parked": (
             (
                 "A command or message could not be decided about and names no run: its bytes are "

@@ -75,6 +75,24 @@ class RoomFreed(msgspec.Struct, frozen=True):
     """A runner came, or has room again: look at the runs that wait for one; to every partition."""
 
 
+class LanesAwaited(msgspec.Struct, frozen=True):
+    """Lanes of a workflow are to be looked at: after a start, or where a share was used up.
+
+    Attributes:
+        slot: The workflow's home.
+        app: Its app.
+        workflow: Its name.
+        gates: The gates before which they stand; None for all, in order of name.
+        after: Where all are meant, the gate after which to go on, or None.
+    """
+
+    slot: int
+    app: str
+    workflow: str
+    gates: tuple[str, ...] | None = None
+    after: str | None = None
+
+
 class RunnerAwaited(msgspec.Struct, frozen=True):
     """A runner process of the time before this owner has tokens: wait for its hello.
 

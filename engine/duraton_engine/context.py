@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from duraton_engine.registrations import Registrations
 from duraton_engine.room import Room
 from duraton_engine.settings import Settings
+from duraton_streams.state.table import Key
 
 
 @dataclass
@@ -17,9 +18,16 @@ class EngineContext:
         registrations: What this partition decides by.
         unsettled: Runner processes whose tokens were found at start and that have
             not said hello since.
+        openings: Gates that this transition may have opened, by (slot, app, workflow).
     """
 
     settings: Settings
     room: Room
     registrations: Registrations = field(default_factory=Registrations)
     unsettled: set[str] = field(default_factory=set)
+    openings: dict[Key, dict[str, None]] = field(default_factory=dict)
+
+    def opened(self, of: Key, *gates: str) -> None:
+        """Note gates of a workflow that may have opened; `start_opened` looks at them."""
+        if gates:
+            self.openings.setdefault(of, {}).update(dict.fromkeys(gates))

@@ -58,10 +58,11 @@ class EventAnswered(msgspec.Struct, frozen=True):
 
     Attributes:
         post: As in `EventAccepted`.
-        outcome: `run`, or later `dropped`, `deduped`, `skipped`, `joined`,
-            `refused`, `buffered`.
-        run: The run's id, where there is one.
+        outcome: `run`, `joined`, `buffered`, `dropped`, `deduped`, `skipped`, `refused`, or
+            `unknown` where its registration was replaced meanwhile.
+        run: The run that it made or joined, or None.
         error: Why the workflow could not take it.
+        blocker: The run in its way, or None.
     """
 
     post: str
@@ -70,6 +71,7 @@ class EventAnswered(msgspec.Struct, frozen=True):
     outcome: str
     run: str | None = None
     error: ErrorInfo | None = None
+    blocker: str | None = None
 
 
 class RegistryMoved(msgspec.Struct, frozen=True):

@@ -33,6 +33,15 @@ RUN_STATE_TOO_LARGE = "run-state-too-large"
 RUNNER_UNREACHABLE = "runner-unreachable"
 CHILD_CANCELLED = "child-cancelled"
 RUN_CANCELLED = "cancelled"
+RUN_STOPPED = "stopped"
+RUN_REPLACED = "replaced"
+START_REFUSED = "T7103"
+START_DECLINED = {
+    "deduped": "start-deduped",
+    "dropped": "start-dropped",
+    "skipped": "start-skipped",
+}
+"""Codes of a step whose child did not come into being (P54)."""
 STEPS_TOO_MANY = "steps-too-many"
 SHAPES_TOO_MANY = "shapes-too-many"
 

@@ -7,6 +7,7 @@ from duraton_engine.appliers import APPLIERS
 from duraton_engine.calls import (
     Answered,
     InvokeMissed,
+    LanesAwaited,
     RoomFreed,
     RunnerAwaited,
     RunnerLost,
@@ -27,7 +28,8 @@ from duraton_engine.commands import (
     wait_shapes,
 )
 from duraton_engine.commands.invocation import stop
-from duraton_engine.commands.start_run import release
+from duraton_engine.commands.open_gates import lanes_awaited, start_opened
+from duraton_engine.commands.release import release
 from duraton_engine.context import EngineContext
 from duraton_engine.decoding import POST_HEADER, decode_input, header, wanted_registry
 from duraton_engine.effects import Reply
@@ -60,6 +62,7 @@ _COMMANDS: Mapping[type, Callable[[Transition, EngineContext, Any], None]] = {
     RunnerLost: settle_runner.runner_lost,
     RunnerSettled: settle_runner.runner_settled,
     RoomFreed: settle_runner.room_freed,
+    LanesAwaited: lanes_awaited,
 }
 
 _MESSAGES: Mapping[type, Callable[[Transition, EngineContext, int, Any], None]] = {
@@ -126,7 +129,7 @@ class EngineMachine:
 
     def started(self, state: StateReader) -> Sequence[object]:
         engine = self.engine
-        engine.registrations = Registrations()
+        engine.registrations = Registrations(engine.settings.together)
         engine.unsettled = set()
         # After a doubt the runners are asked to say hello again; until then what the
         # state says of this partition's invocations takes their places.
@@ -143,6 +146,9 @@ class EngineMachine:
                 calls.append(RunnerLost(boot, "the engine was started anew"))
             else:
                 calls.append(RunnerAwaited(boot))
+        for of, _ in scan_all(state, tables.WAITING):
+            # What was to be looked at later may have been forgotten with the process.
+            calls.append(LanesAwaited(int(of[0]), str(of[1]), str(of[2])))
         return [*calls, RoomFreed()]
 
     def decode(self, record: LogRecord) -> object:
@@ -154,7 +160,13 @@ class EngineMachine:
     def decide(self, tx: Transition, item: Input) -> None:
         engine = self.engine
         engine.registrations.refresh(tx.state, tx.registry)
-        value = item.value
+        engine.openings.clear()
+        self._decide(tx, item)
+        if engine.openings:
+            start_opened(tx, engine)
+
+    def _decide(self, tx: Transition, item: Input) -> None:
+        engine, value = self.engine, item.value
         if isinstance(value, tuple):
             fire_timer.fire_timer(tx, engine, value)
             return
@@ -181,6 +193,7 @@ class EngineMachine:
 
     def quarantine(self, tx: Transition, item: Input, error: Exception) -> bool:
         value = item.value
+        self.engine.openings.clear()
         if isinstance(value, tuple):
             run_id = str(value[2]) if value[1] in ("run", "step") else ""
             if value[1] == "cron":
@@ -205,4 +218,5 @@ class EngineMachine:
         release(tx, self.engine, run)
         info = ErrorInfo(message=str(error), name=type(error).__name__, code="quarantine")
         tx.emit(slot, facts.RunQuarantined(run=run_id, error=info))
+        start_opened(tx, self.engine)
         return True

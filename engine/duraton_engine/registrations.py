@@ -5,7 +5,9 @@ from collections.abc import Iterator
 
 import msgspec
 
+from duraton_engine.controls.flow import Flow
 from duraton_engine.state import tables
+from duraton_schemas.controls import Together
 from duraton_schemas.options import AppOptions, WorkflowOptions
 from duraton_schemas.records.public import RegistryEntry
 from duraton_streams.state.table import StateReader, scan_all
@@ -16,10 +18,16 @@ ASKED, READY, RETIRING = '"asked"', '"ready"', '"retiring"'
 
 
 class Registrations:
-    """The workflows, triggers and wait shapes that a partition decides by."""
+    """The workflows, triggers and wait shapes that a partition decides by.
 
-    def __init__(self) -> None:
+    Args:
+        together: What holds where a workflow states no `together`, or None (P22).
+    """
+
+    def __init__(self, together: Together | None = None) -> None:
         self._version = -1
+        self._together = together
+        self._flows: dict[tuple[str, str], Flow] = {}
         self._workflows: dict[tuple[str, str], WorkflowOptions] = {}
         self._by_name: dict[str, list[tuple[str, str]]] = {}
         self._prefixes: list[tuple[str, tuple[str, str]]] = []
@@ -50,10 +58,12 @@ class Registrations:
 
     def _index_apps(self, state: StateReader) -> None:
         self._workflows, self._by_name, self._prefixes = {}, {}, []
+        self._flows = {}
         for app in registered_apps(state):
             for workflow in app.workflows:
                 home = (app.name, workflow.name)
                 self._workflows[home] = workflow
+                self._flows[home] = Flow(app.name, workflow, self._together)
                 for trigger in workflow.event_names():
                     if trigger.endswith("*"):
                         self._prefixes.append((trigger[:-1], home))
@@ -86,6 +96,14 @@ class Registrations:
     def workflow(self, app: str, workflow: str) -> WorkflowOptions | None:
         """A workflow's options, or None where it is not registered."""
         return self._workflows.get((app, workflow))
+
+    def flow(self, app: str, workflow: str) -> Flow | None:
+        """A workflow with its controls, or None where it is not registered."""
+        return self._flows.get((app, workflow))
+
+    def flows(self) -> dict[tuple[str, str], Flow]:
+        """Every registered workflow, by app and name."""
+        return self._flows
 
     def workflows(self) -> Iterator[tuple[str, WorkflowOptions]]:
         """Every registered workflow with its app."""

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from duraton_schemas.values import RUN_STATE_BYTES_MAX
+from duraton_schemas.controls import Together
+from duraton_schemas.values import BATCH_BYTES_MAX, RUN_STATE_BYTES_MAX
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,10 @@ class Settings:
         shapes_max: Pairs of event name and path that runs may wait by.
         shape_check_ms: After how long it is looked at whether anybody still waits by such
             a pair; if not, it is retired until somebody does again.
-        starts_max: Runs started from one queue in one transition.
+        starts_max: Runs started from lanes in one transition.
+        batch_bytes_max: Data of one batch's events; a fuller buffer is flushed early (P58).
+        together_max: What `together` is where a workflow states none, so many at once;
+            None for no limit (P22).
     """
 
     silence_ms: int = 15_000
@@ -36,3 +40,10 @@ class Settings:
     shapes_max: int = 10_000
     shape_check_ms: int = 30 * 86_400_000
     starts_max: int = 64
+    batch_bytes_max: int = BATCH_BYTES_MAX
+    together_max: int | None = None
+
+    @property
+    def together(self) -> Together | None:
+        """The `together` of workflows that state none."""
+        return None if self.together_max is None else Together(max=self.together_max)

@@ -10,14 +10,20 @@ from collections.abc import Mapping
 
 from duraton_schemas.errors import KeyPathError
 
+PATH_LENGTH_MAX = 500
+
 
 def check_path(path: str) -> tuple[str, ...]:
     """Split a key path into its segments.
 
     Raises:
-        KeyPathError: The path is empty, has an empty segment, or a leading or
-            trailing dot.
+        KeyPathError: The path is empty, has an empty segment, a leading or trailing
+            dot or a zero character, or is too long.
     """
+    if len(path) > PATH_LENGTH_MAX or "\0" in path:
+        raise KeyPathError(
+            f"a key path has at most {PATH_LENGTH_MAX} characters and no zero character"
+        )
     segments = tuple(path.split("."))
     if not path or any(not segment for segment in segments):
         raise KeyPathError(f"the key path {path!r} has an empty segment")

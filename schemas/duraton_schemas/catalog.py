@@ -43,7 +43,7 @@ def record_types() -> dict[str, type[Record]]:
     found: dict[str, type[Record]] = {}
     for folder, module in FOLDERS.items():
         for kind in vars(module).values():
-            if _is_written(kind, folder) and kind.__module__ == module.__name__:
+            if _is_written(kind, folder) and kind.__module__.startswith(module.__name__):
                 found[f"duraton.{folder}.{kind.__name__}"] = kind
     return found
 

@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from duraton_schemas.canonical import check_path
-from duraton_schemas.errors import KeyPathError, OptionsError, ValueFormError
+from duraton_schemas.controls import NAMES as CONTROLS
+from duraton_schemas.controls import Controls, check_groups, read_controls
+from duraton_schemas.errors import OptionsError, ValueFormError
 from duraton_schemas.values import check_depth
 
 APP_BYTES_MAX = 4 << 20
@@ -18,25 +19,7 @@ APP_BYTES_MAX = 4 << 20
 WORKFLOWS_MAX = 1_000
 TRIGGERS_MAX = 100
 NAME_LENGTH_MAX = 200
-CONTROLS = (
-    "concurrency",
-    "throttle",
-    "rateLimit",
-    "debounce",
-    "batch",
-    "priority",
-    "singleton",
-    "idempotency",
-    "cap",
-    "budget",
-    "tokenThrottle",
-    "together",
-    "key",
-)
-"""Flow control fields. They are part of every registration and its record."""
-
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]*")
-_POSITIVE = ("limit", "perMs", "periodMs", "maxSize", "timeoutMs", "tokens", "windowMs", "max")
 
 
 class Retry(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -116,6 +99,14 @@ class WorkflowOptions(
         plain = msgspec.to_builtins(self)
         return {name: plain[name] for name in CONTROLS if plain.get(name) is not None}
 
+    def read_controls(self) -> Controls:
+        """The flow control fields, understood.
+
+        Raises:
+            OptionsError: One of them cannot work.
+        """
+        return read_controls(self.name, self.controls())
+
     def check(self) -> None:
         """Refuse what cannot work, naming the field.
 
@@ -129,10 +120,7 @@ class WorkflowOptions(
             if not trigger or "*" in trigger[:-1] or len(trigger) > NAME_LENGTH_MAX:
                 raise OptionsError(f"{self.name}: {trigger!r} is no event name or prefix*")
         self.retry.check(f"{self.name}.retry")
-        for control, fields in self.controls().items():
-            _check_control(self.name, control, fields)
-        if self.debounce is not None and self.batch is not None:
-            raise OptionsError(f"{self.name}: debounce and batch contradict each other (P13)")
+        self.read_controls()
 
 
 class AppOptions(
@@ -165,6 +153,7 @@ class AppOptions(
             if workflow.name in names:
                 raise OptionsError(f"{self.name}: two workflows are named {workflow.name!r}")
             names.add(workflow.name)
+        check_groups(self.name, {each.name: each.read_controls() for each in self.workflows})
         if self.url is not None and not self.url.startswith(("http://", "https://")):
             raise OptionsError(f"{self.name}: url must begin with http:// or https://")
 
@@ -207,25 +196,3 @@ def _check_name(kind: str, name: str) -> None:
             f"{name!r} is no name for a {kind}: use letters, digits and . _ - : / "
             f"(at most {NAME_LENGTH_MAX})"
         )
-
-
-def _check_control(workflow: str, control: str, fields: Any) -> None:
-    key = fields if control == "key" else fields.get("key")
-    if key is not None:
-        if not isinstance(key, str):
-            raise OptionsError(f"{workflow}.{control}: key must be a dotted path")
-        try:
-            check_path(key)
-        except KeyPathError as error:
-            raise OptionsError(f"{workflow}.{control}: {error}") from error
-    if control == "key":
-        return
-    for field in _POSITIVE:
-        number = fields.get(field)
-        if number is None:
-            continue
-        if isinstance(number, bool) or not isinstance(number, (int, float)) or not number > 0:
-            raise OptionsError(f"{workflow}.{control}: {field} must be above 0, not {number!r}")
-    limit = fields.get("limit")
-    if control == "concurrency" and not isinstance(limit, int):
-        raise OptionsError(f"{workflow}.concurrency: limit must be a whole number of at least 1")

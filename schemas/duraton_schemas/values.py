@@ -26,6 +26,8 @@ STEP_OUTPUT_BYTES_MAX = 4 << 20
 """One step's output (P58)."""
 RUN_STATE_BYTES_MAX = 32 << 20
 """Everything one run holds: trigger and outputs (P58)."""
+BATCH_BYTES_MAX = 6 << 20
+"""Data of the events of one batch run (P58)."""
 RECORD_BYTES_MAX = 7 << 20
 """One record of the log (DESIGN 2); topics allow 8 MiB."""
 

@@ -585,14 +585,14 @@ async def test_a_runner_needs_a_key_that_may_execute(scope, let_in):
 
 
 def test_answers_as_the_engine_gives_them():
-    def answer(outcome, run=None, error=None):
-        effect = EventAnswered("p/0", APP, FLOW, outcome, run, error)
+    def answer(outcome, run=None, error=None, blocker=None):
+        effect = EventAnswered("p/0", APP, FLOW, outcome, run, error, blocker)
         return msgspec.to_builtins(answer_of(effect))
 
     base = {"app": APP, "workflow": FLOW}
     assert answer("run", "r") == {**base, "runId": "r"}
     assert answer("deduped") == {**base, "deduped": True}
-    assert answer("skipped", "r") == {**base, "skipped": True, "blockedBy": "r"}
+    assert answer("skipped", blocker="r") == {**base, "skipped": True, "blockedBy": "r"}
     assert answer("joined", "r") == {**base, "joined": True, "runId": "r"}
     refused = answer("refused", None, ErrorInfo(message="full", code="T7103"))
     assert refused == {**base, "refused": "T7103", "error": "full"}

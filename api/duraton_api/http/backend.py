@@ -194,8 +194,7 @@ def answer_of(effect: EventAnswered) -> WorkflowAnswer:
         answer.refused = (effect.error.code if effect.error else None) or "refused"
     elif outcome in ("dropped", "deduped", "skipped", "joined", "buffered"):
         setattr(answer, outcome, True)
-    if outcome == "skipped":
-        answer.run_id, answer.blocked_by = None, effect.run
+    answer.blocked_by = effect.blocker
     if effect.error is not None:
         answer.error = effect.error.message
     return answer

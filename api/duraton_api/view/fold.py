@@ -32,6 +32,20 @@ IGNORED: Final[frozenset[type[Fact]]] = frozenset(
         j.WaitGone,
         j.CronArmed,
         j.CronFired,
+        j.StartDeclined,
+        j.StartJoined,
+        j.WindowSlid,
+        j.WindowFired,
+        j.BufferFilled,
+        j.BufferFlushed,
+        j.FiringHeld,
+        j.FiringReleased,
+        j.LaneMoved,
+        j.GateArmed,
+        j.LanesReviewed,
+        j.RunsRescoped,
+        j.BucketsRated,
+        j.KeysExpired,
     }
 )
 """Facts that change nothing that the view shows."""

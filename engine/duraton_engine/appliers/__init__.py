@@ -6,7 +6,7 @@ Released appliers are not edited; a new version of a fact gets a new one.
 
 from collections.abc import Mapping
 
-from duraton_engine.appliers import events, owner, registry, runs, steps
+from duraton_engine.appliers import events, lanes, owner, places, registry, runs, starts, steps
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records.common import Fact
 from duraton_streams.partition.machine import Applier
@@ -50,4 +50,18 @@ APPLIERS: Mapping[type[Fact], Applier] = {
     facts.ChildKnown: steps.child_known,
     facts.WaitStood: steps.wait_stood,
     facts.WaitGone: steps.wait_gone,
+    facts.StartDeclined: starts.start_declined,
+    facts.StartJoined: starts.start_joined,
+    facts.WindowSlid: starts.window_slid,
+    facts.WindowFired: starts.window_fired,
+    facts.BufferFilled: starts.buffer_filled,
+    facts.BufferFlushed: starts.buffer_flushed,
+    facts.FiringHeld: starts.firing_held,
+    facts.FiringReleased: starts.firing_released,
+    facts.LaneMoved: lanes.lane_moved,
+    facts.GateArmed: lanes.gate_armed,
+    facts.LanesReviewed: lanes.lanes_reviewed,
+    facts.RunsRescoped: starts.runs_rescoped,
+    facts.BucketsRated: places.buckets_rated,
+    facts.KeysExpired: places.keys_expired,
 }

@@ -1,15 +1,25 @@
 """Appliers of a run's life: created, queued, started, suspended, paused, ended."""
 
+from duraton_engine.appliers.lanes import dequeue, enqueue
+from duraton_engine.appliers.places import (
+    claim_start,
+    close_keys,
+    give_places,
+    open_keys,
+    take_places,
+    take_throttle,
+)
 from duraton_engine.state import objects, tables
 from duraton_engine.state.objects import RunInput, RunState
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records.common import Fact
 from duraton_schemas.records.public import Event
 from duraton_schemas.values import text_bytes
-from duraton_streams.state.table import Key, StateWriter
+from duraton_streams.state.table import Key, StateWriter, scan_all
 
 
-def _create(state: StateWriter, slot: int, run: str, made: facts.RunCreated, at: int) -> RunState:
+def _create(state: StateWriter, fact: Fact, run: str, made: facts.RunCreated) -> RunState:
+    slot, at = fact.slot, fact.at
     events: list[Event] = []
     origin = state.get(tables.INPUTS, (slot, made.failed_run)) if made.failed_run else None
     for number, trigger in enumerate(made.triggers):
@@ -26,6 +36,8 @@ def _create(state: StateWriter, slot: int, run: str, made: facts.RunCreated, at:
         ready_at=made.ready_at,
         sort_at=made.sort_at,
         bytes=sum(text_bytes(event.data) for event in events),
+        seq=fact.seq,
+        scopes=made.scopes,
     )
     state.insert(tables.RUNS, (slot, run), created)
     given = RunInput(
@@ -39,35 +51,12 @@ def _create(state: StateWriter, slot: int, run: str, made: facts.RunCreated, at:
         error=made.error,
     )
     state.insert(tables.INPUTS, (slot, run), given)
+    if made.scopes is not None:
+        open_keys(state, slot, created)
+    if made.idempotency is not None or made.rate is not None:
+        of = (slot, made.app, made.workflow)
+        claim_start(state, of, fact.seq, at, made.idempotency, made.rate)
     return created
-
-
-def _enqueue(state: StateWriter, slot: int, run: RunState, seq: int) -> None:
-    """Put a run into its workflow's queue, unless it is paused."""
-    run.status = objects.QUEUED
-    if run.paused:
-        return
-    run.queue = seq
-    state.insert(tables.QUEUE, tables.queue_key(slot, run), objects.Queued(run.id))
-    _count_waiting(state, slot, run, 1)
-
-
-def _dequeue(state: StateWriter, slot: int, run: RunState) -> None:
-    if not run.queue:
-        return
-    state.delete(tables.QUEUE, tables.queue_key(slot, run))
-    run.queue = 0
-    _count_waiting(state, slot, run, -1)
-
-
-def _count_waiting(state: StateWriter, slot: int, run: RunState, change: int) -> None:
-    key = (slot, run.app, run.workflow)
-    old = state.get(tables.WAITING, key)
-    count = (old.count if old else 0) + change
-    if count > 0:
-        state.put(tables.WAITING, key, objects.Count(count))
-    else:
-        state.delete(tables.WAITING, key)
 
 
 def _stop_retry(state: StateWriter, slot: int, run: RunState) -> None:
@@ -76,8 +65,9 @@ def _stop_retry(state: StateWriter, slot: int, run: RunState) -> None:
         run.retry_at = None
 
 
-def _end_token(state: StateWriter, slot: int, run: RunState) -> None:
+def _end_token(state: StateWriter, slot: int, run: RunState, at: int) -> None:
     if run.epoch:
+        give_places(state, slot, run, at)
         run.epoch, run.number, run.boot = 0, 0, ""
         state.delete(tables.LIVE, (slot, run.id))
 
@@ -85,36 +75,37 @@ def _end_token(state: StateWriter, slot: int, run: RunState) -> None:
 def run_queued(state: StateWriter, fact: facts.RunQueued) -> None:
     """The run exists and waits for its start."""
     slot = fact.slot
-    run = _create(state, slot, fact.run, fact.created, fact.at)
-    _enqueue(state, slot, run, fact.seq)
+    run = _create(state, fact, fact.run, fact.created)
+    enqueue(state, slot, run, fact.gate, fact.due)
 
 
 def run_started(state: StateWriter, fact: facts.RunStarted) -> None:
     """The run executes under a new token."""
     slot = fact.slot
     if fact.created is not None:
-        run = _create(state, slot, fact.run, fact.created, fact.at)
+        run = _create(state, fact, fact.run, fact.created)
     else:
         run = state.edit(tables.RUNS, (slot, fact.run))
-        _dequeue(state, slot, run)
+        dequeue(state, slot, run)
         _stop_retry(state, slot, run)
     if run.started_at is None:
         run.started_at = fact.at
     run.status = objects.RUNNING
     run.epoch, run.number, run.boot = fact.token_epoch, fact.token_number, fact.boot
     run.attempt = fact.attempt
+    take_places(state, slot, run, fact.at)
+    if fact.throttled is not None:
+        take_throttle(state, slot, run, fact.throttled)
     state.insert(tables.LIVE, (slot, fact.run), objects.Live(fact.boot, fact.runner))
 
 
 def run_suspended(state: StateWriter, fact: facts.RunSuspended) -> None:
-    """The token ends; the run waits, or queues where something fell due meanwhile."""
+    """The token ends; the run waits. Where something fell due it goes on by the next fact."""
     slot = fact.slot
     run = state.edit(tables.RUNS, (slot, fact.run))
     run.losses, run.lost_since = 0, None
-    _end_token(state, slot, run)
+    _end_token(state, slot, run, fact.at)
     run.status = objects.WAITING
-    if fact.ready:
-        _enqueue(state, slot, run, fact.seq)
 
 
 def run_ready(state: StateWriter, fact: facts.RunReady) -> None:
@@ -122,14 +113,14 @@ def run_ready(state: StateWriter, fact: facts.RunReady) -> None:
     slot = fact.slot
     run = state.edit(tables.RUNS, (slot, fact.run))
     _stop_retry(state, slot, run)
-    _enqueue(state, slot, run, fact.seq)
+    enqueue(state, slot, run, fact.gate, fact.due)
 
 
 def run_attempt_failed(state: StateWriter, fact: facts.RunAttemptFailed) -> None:
     """The token ends; the handler is invoked again at its time."""
     slot = fact.slot
     run = state.edit(tables.RUNS, (slot, fact.run))
-    _end_token(state, slot, run)
+    _end_token(state, slot, run, fact.at)
     run.losses, run.lost_since = 0, None
     run.status = objects.WAITING
     run.attempt = fact.attempt + 1
@@ -141,7 +132,7 @@ def invoke_failed(state: StateWriter, fact: facts.InvokeFailed) -> None:
     """The token ends; the run is invoked again at its time, or without one waits to be queued."""
     slot = fact.slot
     run = state.edit(tables.RUNS, (slot, fact.run))
-    _end_token(state, slot, run)
+    _end_token(state, slot, run, fact.at)
     run.status = objects.WAITING
     if fact.counts:
         run.losses = fact.invoke
@@ -166,7 +157,7 @@ def run_quarantined(state: StateWriter, fact: facts.RunQuarantined) -> None:
     for due, target in _timers(slot, run):
         state.clear_timer(due, target)
     if run.epoch:
-        _end_token(state, slot, run)
+        _end_token(state, slot, run, fact.at)
         run.status = objects.QUEUED
 
 
@@ -183,7 +174,7 @@ def _timers(slot: int, run: RunState) -> list[tuple[int, Key]]:
 def _pause(state: StateWriter, fact: Fact, run_id: str, reason: str) -> RunState:
     slot = fact.slot
     run = state.edit(tables.RUNS, (slot, run_id))
-    _dequeue(state, slot, run)
+    dequeue(state, slot, run)
     if reason not in run.paused:
         run.paused = (*run.paused, reason)
     return run
@@ -198,7 +189,7 @@ def run_resumed(state: StateWriter, fact: facts.RunResumed) -> None:
             state.set_timer(due, target)
     run.paused = ()
     if run.status == objects.QUEUED:
-        _enqueue(state, slot, run, fact.seq)
+        enqueue(state, slot, run)
 
 
 def run_ended(state: StateWriter, fact: facts.RunEnded) -> None:
@@ -206,12 +197,15 @@ def run_ended(state: StateWriter, fact: facts.RunEnded) -> None:
     slot = fact.slot
     run = state.edit(tables.RUNS, (slot, fact.run))
     if fact.failure is not None and fact.failure_run is not None:
-        failure = _create(state, slot, fact.failure_run, fact.failure, fact.at)
-        _enqueue(state, slot, failure, fact.seq)
-    _dequeue(state, slot, run)
+        failure = _create(state, fact, fact.failure_run, fact.failure)
+        enqueue(state, slot, failure)
+    dequeue(state, slot, run)
     for due, target in _timers(slot, run):
         state.clear_timer(due, target)
-    _end_token(state, slot, run)
+    _end_token(state, slot, run, fact.at)
+    close_keys(state, slot, run)
+    for joined, _ in scan_all(state, tables.JOINED, (slot, run.id)):
+        state.delete(tables.JOINED, joined)
     for number in range(1, run.results + 1):
         state.delete(tables.OUTPUTS, (slot, run.id, number))
     state.delete(tables.INPUTS, (slot, run.id))

@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from duraton_engine.appliers.places import drain_bucket
 from duraton_engine.state import objects, tables
 from duraton_engine.state.objects import RunState, StepState, step_key
 from duraton_schemas.records import journal as facts
@@ -78,6 +79,8 @@ def step_completed(state: StateWriter, fact: facts.StepCompleted) -> None:
     run.results = fact.number
     run.bytes += text_bytes(fact.output)
     _spend(run, fact.spend)
+    if fact.drained is not None:
+        drain_bucket(state, slot, run, fact.drained)
     output = objects.Output(step_key(fact.step, fact.n), fact.output)
     state.insert(tables.OUTPUTS, (slot, run.id, fact.number), output)
 
@@ -88,6 +91,8 @@ def step_failed(state: StateWriter, fact: facts.StepFailed) -> None:
     run = state.edit(tables.RUNS, (slot, fact.run))
     _answered(run)
     _spend(run, fact.spend)
+    if fact.drained is not None:
+        drain_bucket(state, slot, run, fact.drained)
     if fact.retry_at is None:
         return
     _stop_timer(state, slot, run, fact.step, fact.n)
@@ -126,7 +131,10 @@ def step_discarded(state: StateWriter, fact: facts.StepDiscarded) -> None:
     """The answer changes nothing; where the run goes on, its spend still counts."""
     slot = fact.slot
     if fact.spend is not None and state.get(tables.RUNS, (slot, fact.run)) is not None:
-        _spend(state.edit(tables.RUNS, (slot, fact.run)), fact.spend)
+        run = state.edit(tables.RUNS, (slot, fact.run))
+        _spend(run, fact.spend)
+        if fact.drained is not None:
+            drain_bucket(state, slot, run, fact.drained)
 
 
 def wait_acknowledged(state: StateWriter, fact: facts.WaitAcknowledged) -> None:
@@ -144,7 +152,7 @@ def child_known(state: StateWriter, fact: facts.ChildKnown) -> None:
     """The step's child has its id."""
     run = state.edit(tables.RUNS, (fact.slot, fact.run))
     old = run.steps[step_key(fact.step, fact.n)]
-    _set(run, fact.step, fact.n, replace(old, child=fact.child))
+    _set(run, fact.step, fact.n, replace(old, child=fact.child, joined=fact.joined))
 
 
 def wait_stood(state: StateWriter, fact: facts.WaitStood) -> None:

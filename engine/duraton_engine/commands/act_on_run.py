@@ -3,11 +3,12 @@
 from duraton_engine.commands.end_run import CANCELLED, end_run
 from duraton_engine.commands.invocation import hold
 from duraton_engine.commands.invoke_child import ask_again
-from duraton_engine.commands.start_run import start_or_queue
+from duraton_engine.commands.open_gates import start_opened
 from duraton_engine.context import EngineContext
 from duraton_engine.effects import Reply
 from duraton_engine.errors import RUN_CANCELLED, RUN_NOT_ACTIVE, RUN_NOT_PAUSED
 from duraton_engine.state import objects, tables
+from duraton_engine.state.flow import UNSEEN
 from duraton_engine.state.objects import RunState, split_step_key
 from duraton_engine.state.reading import unended_run
 from duraton_schemas.errors import BadRecordError
@@ -68,8 +69,7 @@ def resume_run(tx: Transition, engine: EngineContext, command: commands.ResumeRu
     for key, step in now.steps.items():
         if step.kind == "invoke" and step.status == objects.DUE:
             ask_again(tx, slot, now, *split_step_key(key), step)
-    now = unended_run(tx.state, slot, run.id)
-    if now.status == objects.QUEUED:
-        start_or_queue(tx, engine, slot, now, "resume")
+    engine.opened((slot, run.app, run.workflow), UNSEEN)
+    start_opened(tx, engine)
     after = unended_run(tx.state, slot, run.id)
     tx.effect(Reply(command.id, ok=True, run=run.id, status=after.status))

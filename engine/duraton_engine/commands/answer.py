@@ -5,7 +5,8 @@ from duraton_engine.commands import call_step, complete_step
 from duraton_engine.commands.end_run import COMPLETED, FAILED, end_run
 from duraton_engine.commands.invocation import ENGINE_KINDS, acknowledge, acknowledge_step
 from duraton_engine.commands.lose_invoke import lose_invoke
-from duraton_engine.commands.start_run import release, start_or_queue
+from duraton_engine.commands.release import release
+from duraton_engine.commands.start_run import start_or_queue
 from duraton_engine.context import EngineContext
 from duraton_engine.effects import ToRunner
 from duraton_engine.errors import STEPS_TOO_MANY

@@ -5,6 +5,7 @@ from duraton_engine.commands.invocation import acknowledge_step, wake
 from duraton_engine.commands.record_event import record_event
 from duraton_engine.commands.start_run import start_or_queue
 from duraton_engine.context import EngineContext
+from duraton_engine.controls.token_throttle import debit
 from duraton_engine.errors import RUN_STATE_TOO_LARGE
 from duraton_engine.retry import next_attempt_at, read_policy
 from duraton_engine.state import objects
@@ -43,6 +44,7 @@ def complete(
         started_at=frame.started_at,
         spend=spend_of(frame.spend),
     )
+    completed.drained = debit(tx, engine, slot, run, completed.spend)
     tx.emit(slot, completed)
     now = unended_run(tx.state, slot, run.id)
     acknowledge_step(tx, now, boot, frame, number=number)
@@ -92,6 +94,7 @@ def fail(
         started_at=frame.started_at,
         spend=spend_of(frame.spend),
     )
+    failed.drained = debit(tx, engine, slot, run, failed.spend)
     tx.emit(slot, failed)
     now = unended_run(tx.state, slot, run.id)
     if retry_at is not None:

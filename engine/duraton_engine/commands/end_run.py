@@ -2,12 +2,14 @@
 
 from duraton_engine.commands.invocation import stop
 from duraton_engine.commands.record_event import wait_slot
-from duraton_engine.commands.start_run import release, start_or_queue
+from duraton_engine.commands.release import release
 from duraton_engine.context import EngineContext
 from duraton_engine.outcomes import outcome_record
-from duraton_engine.state import objects
+from duraton_engine.state import objects, tables
+from duraton_engine.state.flow import UNSEEN, Parent
+from duraton_engine.state.lanes import SINGLETON, gate_of
 from duraton_engine.state.objects import RunInput, RunState, split_step_key
-from duraton_engine.state.reading import input_of, unended_run
+from duraton_engine.state.reading import input_of
 from duraton_schemas.ids import run_id, run_slot
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records import messages
@@ -15,6 +17,7 @@ from duraton_schemas.records.common import Caller, ErrorInfo, Place
 from duraton_schemas.slots import home_slot
 from duraton_streams.logs.base import JOURNAL
 from duraton_streams.partition.machine import Transition
+from duraton_streams.state.table import scan_all
 
 COMPLETED, FAILED, CANCELLED = "completed", "failed", "cancelled"
 
@@ -57,11 +60,14 @@ def end_run(
         origin = f"failure:{run.id}"
         ended.failure_run = run_id(slot, origin, run.app, run.workflow)
         ended.failure = _failure(tx, run, given, origin, error)
+    parents = _parents(tx, slot, run, given)
     tx.emit(slot, ended)
-    _answer_parent(tx, slot, run, given, ended)
+    _answer_parents(tx, slot, run, parents, ended)
+    of = (slot, run.app, run.workflow)
     if ended.failure_run is not None:
-        failure = unended_run(tx.state, slot, ended.failure_run)
-        start_or_queue(tx, engine, slot, failure, "failure")
+        engine.opened(of, UNSEEN)
+    if run.scopes is not None and run.scopes.singleton is not None:
+        engine.opened(of, gate_of(SINGLETON, run.scopes.singleton))
 
 
 def _failure(
@@ -92,6 +98,8 @@ def _leave_waits(tx: Transition, slot: int, run: RunState, *, cancel_children: b
         name, n = split_step_key(key)
         if step.kind == "wait":
             leave_wait(tx, slot, run.id, name, n, step)
+        elif step.joined:
+            continue
         elif step.kind == "invoke" and cancel_children and step.workflow is not None:
             child = step.child or run_id(
                 home_slot(step.app or run.app, step.workflow),
@@ -120,19 +128,30 @@ def child_origin(run: str, step: str, n: int, attempt: int) -> str:
     return f"invoke:{run}/{step}/{n}/{attempt}"
 
 
-def _answer_parent(
-    tx: Transition, slot: int, run: RunState, given: RunInput, ended: facts.RunEnded
+def _parents(tx: Transition, slot: int, run: RunState, given: RunInput) -> list[Parent]:
+    """The steps that wait for a run's end: the one that made it, those that joined it."""
+    found: list[Parent] = []
+    if given.parent is not None and given.parent_step is not None:
+        found.append(Parent(given.parent, given.parent_step, given.parent_n, given.parent_attempt))
+    if run.scopes is not None and run.scopes.together is not None:
+        found.extend(row for _, row in scan_all(tx.state, tables.JOINED, (slot, run.id)))
+    return found
+
+
+def _answer_parents(
+    tx: Transition, slot: int, run: RunState, parents: list[Parent], ended: facts.RunEnded
 ) -> None:
-    if given.parent is None or given.parent_step is None or run.kind != "main":
+    if run.kind != "main":
         return
-    message = messages.ChildEnded(
-        parent=given.parent,
-        step=given.parent_step,
-        n=given.parent_n,
-        attempt=given.parent_attempt,
-        child=run.id,
-        status=ended.status,
-        output=ended.output,
-        error=ended.error,
-    )
-    tx.send(run_slot(given.parent), message, source=slot)
+    for parent in parents:
+        message = messages.ChildEnded(
+            parent=parent.run,
+            step=parent.step,
+            n=parent.n,
+            attempt=parent.attempt,
+            child=run.id,
+            status=ended.status,
+            output=ended.output,
+            error=ended.error,
+        )
+        tx.send(run_slot(parent.run), message, source=slot)

@@ -4,10 +4,12 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from duraton_engine.commands.start_run import create_run
+from duraton_engine.commands.offer_event import take_start
+from duraton_engine.commands.take_start import Start
 from duraton_engine.context import EngineContext
 from duraton_engine.schedule import next_tick, schedule_text
 from duraton_engine.state import tables
+from duraton_engine.state.flow import Taken
 from duraton_schemas.ids import run_id
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records.common import Caller, Place
@@ -39,17 +41,17 @@ def fire_cron(tx: Transition, engine: EngineContext, slot: int, app: str, workfl
     event_id = f"{run}/tick"
     event = Event(id=event_id, name="duraton.cron", data=data, ts=tick, caller=CRON)
     place = Place(topic=JOURNAL, partition=tx.partition, offset=tx.next_seq)
-    created = facts.RunCreated(
-        app=app,
-        workflow=workflow,
-        origin=origin,
-        triggers=[facts.Trigger(event=event, event_id=event_id, place=place)],
+    flow = engine.registrations.flow(app, workflow)
+    assert flow is not None, "its options were found"
+    start = Start(
+        flow=flow,
+        events=(Taken(event, place, CRON),),
+        near=False,
         caller=CRON,
-        ready_at=tx.now,
-        sort_at=tx.now,
+        origin=origin,
         tick=tick,
     )
-    create_run(tx, engine, slot, run, created)
+    take_start(tx, engine, slot, start, absorb=False)
 
 
 def arm_schedules(tx: Transition, engine: EngineContext) -> None:

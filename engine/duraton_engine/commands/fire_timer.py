@@ -3,7 +3,9 @@
 from duraton_engine.commands.complete_step import bring_result, go_on
 from duraton_engine.commands.end_run import leave_wait
 from duraton_engine.commands.fire_cron import fire_cron
+from duraton_engine.commands.fire_window import fire_window, flush_buffer
 from duraton_engine.commands.invoke_child import ask_again
+from duraton_engine.commands.open_gates import gate_due
 from duraton_engine.commands.start_run import start_or_queue
 from duraton_engine.commands.wait_shapes import check_shape
 from duraton_engine.context import EngineContext
@@ -14,6 +16,9 @@ from duraton_schemas.records import journal as facts
 from duraton_schemas.wire.frames import WakeItem
 from duraton_streams.partition.machine import Transition
 from duraton_streams.state.table import Key
+
+SWEEP_KEYS_MAX = 1_000
+"""Keys that one sweep looks at; it goes on at once where there are more."""
 
 
 def fire_timer(tx: Transition, engine: EngineContext, target: Key) -> None:
@@ -27,6 +32,14 @@ def fire_timer(tx: Transition, engine: EngineContext, target: Key) -> None:
         start_or_queue(tx, engine, slot, run, "retry" if not run.losses else "invoke")
     elif kind == "cron":
         fire_cron(tx, engine, slot, str(target[2]), str(target[3]))
+    elif kind == "gate":
+        gate_due(tx, engine, (slot, *target[2:4]), str(target[4]))
+    elif kind == "window":
+        fire_window(tx, engine, (slot, *target[2:4]), str(target[4]))
+    elif kind == "buffer":
+        flush_buffer(tx, engine, (slot, *target[2:4]), str(target[4]), "time")
+    elif kind == "sweep":
+        tx.emit(slot, facts.KeysExpired(until=tx.now, most=SWEEP_KEYS_MAX))
     elif kind == "shape":
         check_shape(tx, engine, str(target[2]))
     elif kind == "dedupe":

@@ -3,11 +3,13 @@
 from duraton_engine.commands.call_step import ask_child
 from duraton_engine.commands.complete_step import bring_result, policy_of
 from duraton_engine.commands.end_run import CANCELLED, COMPLETED, FAILED, child_origin, end_run
-from duraton_engine.commands.start_run import create_run
+from duraton_engine.commands.offer_event import refused_error, take_start
+from duraton_engine.commands.take_start import JOINED, REFUSED, Outcome, Start
 from duraton_engine.context import EngineContext
-from duraton_engine.errors import CHILD_CANCELLED, RUN_CANCELLED, workflow_unknown
+from duraton_engine.errors import CHILD_CANCELLED, RUN_CANCELLED, START_DECLINED, workflow_unknown
 from duraton_engine.retry import next_attempt_at
 from duraton_engine.state import objects, tables
+from duraton_engine.state.flow import Taken
 from duraton_engine.state.objects import RunState, StepState, step_key
 from duraton_engine.state.reading import unended_run
 from duraton_schemas.ids import run_id, run_slot
@@ -25,8 +27,9 @@ def child_asked(
 ) -> None:
     """At the child's home: it passes P1, or is refused with a code."""
     parent_slot = run_slot(message.parent)
-    if engine.registrations.workflow(message.app, message.workflow) is None:
-        _refuse(tx, slot, parent_slot, message)
+    flow = engine.registrations.flow(message.app, message.workflow)
+    if flow is None:
+        _refuse(tx, slot, parent_slot, message, workflow_unknown(message.app, message.workflow))
         return
     origin = child_origin(message.parent, message.step, message.n, message.attempt)
     child = run_id(slot, origin, message.app, message.workflow)
@@ -39,31 +42,54 @@ def child_asked(
         caller=message.caller,
     )
     place = Place(topic=JOURNAL, partition=tx.partition, offset=tx.next_seq)
-    created = facts.RunCreated(
-        app=message.app,
-        workflow=message.workflow,
-        origin=origin,
-        triggers=[facts.Trigger(event=event, event_id=event_id, place=place)],
+    start = Start(
+        flow=flow,
+        events=(Taken(event, place, message.caller),),
+        near=False,
         caller=message.caller,
-        ready_at=tx.now,
-        sort_at=tx.now,
+        origin=origin,
         parent=message.parent,
-        parent_step=message.step,
-        parent_n=message.n,
-        parent_attempt=message.attempt,
+        step=message.step,
+        n=message.n,
+        attempt=message.attempt,
     )
+    outcome = take_start(tx, engine, slot, start, absorb=False)
+    if outcome.run is None:
+        _refuse(tx, slot, parent_slot, message, _declined(message, outcome))
+        return
     started = messages.ChildStarted(
         parent=message.parent,
         step=message.step,
         n=message.n,
         attempt=message.attempt,
-        child=child,
+        child=outcome.run,
+        joined=outcome.kind == JOINED,
     )
     tx.send(parent_slot, started, source=slot)
-    create_run(tx, engine, slot, child, created)
 
 
-def _refuse(tx: Transition, slot: int, parent_slot: int, message: messages.ChildAsked) -> None:
+def _declined(message: messages.ChildAsked, outcome: Outcome) -> ErrorInfo:
+    if outcome.kind == REFUSED:
+        error = refused_error(message.app, message.workflow)
+        error.final = True
+        return error
+    name = f"{message.app}/{message.workflow}"
+    way = f", since the run {outcome.blocker} has not ended" if outcome.blocker else ""
+    return ErrorInfo(
+        message=f"{name} started no run for the step: the start was {outcome.kind}{way}",
+        name="StartDeclinedError",
+        code=START_DECLINED[outcome.kind],
+        final=True,
+    )
+
+
+def _refuse(
+    tx: Transition,
+    slot: int,
+    parent_slot: int,
+    message: messages.ChildAsked,
+    error: ErrorInfo,
+) -> None:
     ended = messages.ChildEnded(
         parent=message.parent,
         step=message.step,
@@ -71,7 +97,7 @@ def _refuse(tx: Transition, slot: int, parent_slot: int, message: messages.Child
         attempt=message.attempt,
         child=None,
         status="refused",
-        error=workflow_unknown(message.app, message.workflow),
+        error=error,
     )
     tx.send(parent_slot, ended, source=slot)
 
@@ -95,7 +121,11 @@ def child_started(
     found = _pending(tx, slot, message.parent, message.step, message.n, message.attempt)
     if found is not None:
         known = facts.ChildKnown(
-            run=message.parent, step=message.step, n=message.n, child=message.child
+            run=message.parent,
+            step=message.step,
+            n=message.n,
+            child=message.child,
+            joined=message.joined,
         )
         tx.emit(slot, known)
 

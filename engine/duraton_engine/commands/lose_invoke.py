@@ -3,7 +3,8 @@
 from duraton_engine.calls import InvokeMissed
 from duraton_engine.commands.end_run import FAILED, end_run
 from duraton_engine.commands.invocation import stop
-from duraton_engine.commands.start_run import release, start_or_queue
+from duraton_engine.commands.release import release
+from duraton_engine.commands.start_run import start_or_queue
 from duraton_engine.context import EngineContext
 from duraton_engine.errors import RUNNER_UNREACHABLE
 from duraton_engine.state import tables

@@ -1,9 +1,17 @@
 """The registry: made at the project slot, applied at every partition (DESIGN 4)."""
 
 from duraton_engine.commands.fire_cron import arm_schedules
+from duraton_engine.commands.review_flow import review_flows
 from duraton_engine.context import EngineContext
 from duraton_engine.effects import RegistryMoved, Reply
-from duraton_engine.registrations import APP, ASKED, RETIRING, SHAPE, split_shape
+from duraton_engine.registrations import (
+    APP,
+    ASKED,
+    RETIRING,
+    SHAPE,
+    registered_apps,
+    split_shape,
+)
 from duraton_engine.schedule import next_tick
 from duraton_engine.state import tables
 from duraton_engine.state.objects import RegistryHead
@@ -17,6 +25,7 @@ from duraton_schemas.slots import PROJECT_SLOT, slots_of
 from duraton_streams.logs.base import REGISTRY, NewRecord
 from duraton_streams.partition.machine import Transition
 from duraton_streams.partition.transition import first_slot
+from duraton_streams.state.table import StateReader
 
 _codec = Codec()
 
@@ -37,18 +46,44 @@ def register_app(tx: Transition, engine: EngineContext, command: commands.Regist
         version = old.version
     else:
         version = change_registry(tx, APP, app.name, body)
-    warnings = _warnings(app)
+    warnings = _warnings(app, tx.state)
     tx.effect(Reply(command.id, ok=True, version=version, warnings=warnings))
 
 
-def _warnings(app: AppOptions) -> tuple[str, ...]:
-    found = []
+def _warnings(app: AppOptions, state: StateReader) -> tuple[str, ...]:
+    """What works otherwise than its author may think."""
+    found: list[str] = []
+    groups = _groups(app.name, state)
     for workflow in app.workflows:
-        controls = workflow.controls()
-        if controls:
-            names = ", ".join(sorted(controls))
-            found.append(f"{workflow.name}: recorded, but not enforced by this version: {names}")
+        controls = workflow.read_controls()
+        debounce, once = controls.debounce, controls.idempotency
+        if debounce is not None and once is not None and debounce.key == once.key:
+            found.append(
+                f"{workflow.name}: debounce and idempotency have the same key, so within "
+                f"{once.period_ms} ms only the first event of a burst counts (P8)"
+            )
+        together = controls.together
+        if together is not None and together.group is not None:
+            other = groups.get(together.group)
+            if other is not None and other[1] != together.max:
+                found.append(
+                    f"{workflow.name}: the group {together.group!r} has max {other[1]} in app "
+                    f"{other[0]}; the newest registration sets it, now {together.max} (P24)"
+                )
     return tuple(found)
+
+
+def _groups(app: str, state: StateReader) -> dict[str, tuple[str, int]]:
+    """The groups that other apps state: an app of each and its `max`."""
+    found: dict[str, tuple[str, int]] = {}
+    for other in registered_apps(state):
+        if other.name == app:
+            continue
+        for workflow in other.workflows:
+            together = workflow.read_controls().together
+            if together is not None and together.group is not None:
+                found[together.group] = (other.name, together.max)
+    return found
 
 
 def change_registry(
@@ -77,9 +112,11 @@ def apply_entry(tx: Transition, engine: EngineContext, entry: RegistryEntry) -> 
     )
     tx.emit(slot, applied)
     tx.registry_moved(entry.version)
+    before = engine.registrations.flows()
     engine.registrations.applied(tx.state, entry)
     if entry.kind == APP:
         arm_schedules(tx, engine)
+        review_flows(tx, engine, before)
     elif entry.kind == SHAPE:
         _report_shape(tx, slot, entry)
     tx.effect(RegistryMoved(tx.partition, entry.version))

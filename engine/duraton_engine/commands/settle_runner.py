@@ -3,7 +3,7 @@
 from duraton_engine.calls import RoomFreed, RunnerAwaited, RunnerLost, RunnerSettled, SilenceOver
 from duraton_engine.commands.invocation import hold, wake_again
 from duraton_engine.commands.lose_invoke import lose_invoke
-from duraton_engine.commands.start_run import start_waiting
+from duraton_engine.commands.open_gates import start_waiting
 from duraton_engine.context import EngineContext
 from duraton_engine.state import tables
 from duraton_engine.state.objects import RunState

@@ -6,7 +6,7 @@ transition finds the old object whole.
 
 import msgspec
 
-from duraton_schemas.records.common import Caller, ErrorInfo, Place, Spend
+from duraton_schemas.records.common import Caller, ErrorInfo, Place, Scopes, Spend
 from duraton_schemas.records.public import Event
 
 QUEUED, RUNNING, WAITING = "queued", "running", "waiting"
@@ -35,6 +35,7 @@ class StepState(msgspec.Struct, array_like=True):
         workflow: The child's workflow.
         data: The child's input as JSON text.
         child: The child's id, once it is known.
+        joined: Whether the child was there before.
     """
 
     kind: str
@@ -53,6 +54,7 @@ class StepState(msgspec.Struct, array_like=True):
     workflow: str | None = None
     data: str | None = None
     child: str | None = None
+    joined: bool = False
 
 
 class RunState(msgspec.Struct):
@@ -78,9 +80,15 @@ class RunState(msgspec.Struct):
         boot: The runner process that has the token.
         results: How many results it has.
         bytes: About how much it holds.
-        queue: Its key in the ready queue, or 0.
+        queued: Whether it stands in its lane.
+        lane: The lane in which it is queued, or was last.
         steps: Its steps, by `id\0n`.
         spend: What its AI steps used.
+        seq: The seq of the fact that created it.
+        scopes: Where it is counted; None where no control may hold it back.
+        worked_ms: How long it has executed under tokens that ended.
+        since: When its current token began, milliseconds since 1970 UTC; 0 without one.
+        exempt: Whether the budget does not hold it (P31).
     """
 
     id: str
@@ -102,9 +110,15 @@ class RunState(msgspec.Struct):
     boot: str = ""
     results: int = 0
     bytes: int = 0
-    queue: int = 0
+    queued: bool = False
+    lane: str = ""
     steps: dict[str, StepState] = {}
     spend: Spend | None = None
+    seq: int = 0
+    scopes: Scopes | None = None
+    worked_ms: int = 0
+    since: int = 0
+    exempt: bool = False
 
     def token(self, partition: int) -> str:
         """Its current token's text."""

@@ -1,6 +1,6 @@
 """The tables of the engine's state; numbers are never reused. Keys begin with the slot."""
 
-from duraton_engine.state import objects
+from duraton_engine.state import flow, objects
 from duraton_schemas.records.common import Place
 from duraton_streams.state.table import Key, Table
 
@@ -11,9 +11,9 @@ INPUTS = Table("inputs", 11, objects.RunInput)
 OUTPUTS = Table("outputs", 12, objects.Output)
 """(slot, run, number)"""
 QUEUE = Table("queue", 13, objects.Queued)
-"""(slot, app, workflow, sort key, seq)"""
+"""(slot, app, workflow, lane, sort key, seq)"""
 WAITING = Table("waiting", 14, objects.Count)
-"""(slot, app, workflow): how many runs stand in its queue"""
+"""(slot, app, workflow): how many runs stand in its lanes"""
 LIVE = Table("live", 15, objects.Live)
 """(slot, run)"""
 APPLIED = Table("applied", 20, objects.RegistryRow)
@@ -40,6 +40,46 @@ WAITS = Table("waits", 33, objects.Wait)
 """(slot, name, path, value, run, step, n)"""
 CRON = Table("cron", 34, objects.Armed)
 """(slot, app, workflow)"""
+LANES = Table("lanes", 40, flow.Lane)
+"""(slot, app, workflow, lane)"""
+LINES = Table("lines", 41, flow.Standing)
+"""(slot, app, workflow, gate, sort key, seq): lanes before a gate, in order"""
+AT_RUNNER = Table("at_runner", 42, objects.Count)
+"""(slot, app, workflow): how many lanes wait for room at a runner"""
+GATES = Table("gates", 43, flow.GateTimer)
+"""(slot, app, workflow, gate): gates that lanes stand before and that a time opens"""
+COUNTS = Table("counts", 44, objects.Count)
+"""(slot, app, workflow, control, scope): how many runs execute there"""
+WORKING = Table("working", 45, flow.Mark)
+"""(slot, app, workflow, scope, run): who executes, where `together` counts"""
+OPEN = Table("open", 46, flow.RunRef)
+"""(slot, app, workflow, control, scope, newest first): unended runs by key"""
+THROTTLES = Table("throttles", 47, flow.Throttle)
+"""(slot, app, workflow, scope)"""
+BUCKETS = Table("buckets", 48, flow.Bucket)
+"""(slot, app, workflow, scope)"""
+RATES = Table("rates", 49, flow.Rate)
+"""(slot, app, workflow, scope)"""
+ADMISSIONS = Table("admissions", 50, flow.Mark)
+"""(slot, app, workflow, scope, at, seq)"""
+KEYS = Table("keys", 51, flow.KeyClaim)
+"""(slot, app, workflow, scope): idempotency keys that are taken"""
+WINDOWS = Table("windows", 52, flow.Window)
+"""(slot, app, workflow, scope)"""
+BUFFERS = Table("buffers", 53, flow.Buffer)
+"""(slot, app, workflow, scope)"""
+BUFFERED = Table("buffered", 54, flow.Taken)
+"""(slot, app, workflow, scope, seq)"""
+FIRINGS = Table("firings", 55, flow.Firing)
+"""(slot, app, workflow, gate, seq): held firings, in order"""
+HELD_WINDOWS = Table("held_windows", 56, flow.Number)
+"""(slot, app, workflow, scope): where a scope's held debounce firing stands"""
+JOINED = Table("joined", 57, flow.Parent)
+"""(slot, run, seq): steps that wait for a run that they joined"""
+EXPIRING = Table("expiring", 58, flow.Mark)
+"""(slot, when, table's number, app, workflow, scope): what a sweep looks at"""
+SWEEPS = Table("sweeps", 59, flow.GateTimer)
+"""(slot,): the next sweep"""
 
 TABLES = (
     RUNS,
@@ -60,6 +100,26 @@ TABLES = (
     CLAIMS,
     WAITS,
     CRON,
+    LANES,
+    LINES,
+    AT_RUNNER,
+    GATES,
+    COUNTS,
+    WORKING,
+    OPEN,
+    THROTTLES,
+    BUCKETS,
+    RATES,
+    ADMISSIONS,
+    KEYS,
+    WINDOWS,
+    BUFFERS,
+    BUFFERED,
+    FIRINGS,
+    HELD_WINDOWS,
+    JOINED,
+    EXPIRING,
+    SWEEPS,
 )
 
 SORT_BIAS = 1 << 62
@@ -68,7 +128,22 @@ SORT_BIAS = 1 << 62
 
 def queue_key(slot: int, run: objects.RunState) -> Key:
     """A queued run's key in `QUEUE`."""
-    return (slot, run.app, run.workflow, SORT_BIAS + run.sort_at, run.queue)
+    return (slot, run.app, run.workflow, run.lane, SORT_BIAS + run.sort_at, run.seq)
+
+
+def lane_key(slot: int, run: objects.RunState) -> Key:
+    """A queued run's lane's key in `LANES`."""
+    return (slot, run.app, run.workflow, run.lane)
+
+
+def line_key(of: Key, lane: flow.Lane) -> Key:
+    """A lane's key in `LINES`, from its key in `LANES`."""
+    return (of[0], of[1], of[2], lane.gate, SORT_BIAS + lane.sort, lane.seq)
+
+
+def open_key(slot: int, run: objects.RunState, control: str, scope: str) -> Key:
+    """An unended run's key in `OPEN`; the newest run of a scope comes first."""
+    return (slot, run.app, run.workflow, control, scope, SORT_BIAS - run.seq)
 
 
 def held_key(slot: int, place: Place) -> Key:

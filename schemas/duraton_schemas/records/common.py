@@ -132,3 +132,71 @@ class Spend(Record, kw_only=True):
     tokens: int = 0
     cost: int = 0
     unknown: bool = False
+
+
+class Scopes(Record, kw_only=True):
+    """Where a run is counted: the scope of each control of its workflow that may hold it back.
+
+    None where the workflow does not state the control. A scope is the key's path, a zero
+    character and the key's canonical text; it is empty where the control has no key or
+    the path does not resolve (P2, P3).
+    """
+
+    concurrency: str | None = None
+    throttle: str | None = None
+    token_throttle: str | None = None
+    together: str | None = None
+    singleton: str | None = None
+
+
+class Claimed(Record, kw_only=True, gc=False):
+    """An idempotency key that a start takes (P17).
+
+    Attributes:
+        scope: The key's scope.
+        until: When it is free again, milliseconds since 1970 UTC.
+    """
+
+    scope: str
+    until: int
+
+
+class Rated(Record, kw_only=True, gc=False):
+    """An admission that the rate limit counts (P7).
+
+    Attributes:
+        scope: The key's scope.
+        floor: Admissions at or before this time no longer count, milliseconds since 1970 UTC.
+        until: When this one no longer counts.
+    """
+
+    scope: str
+    floor: int
+    until: int
+
+
+class Throttled(Record, kw_only=True, gc=False):
+    """A start that the throttle counts (P5).
+
+    Attributes:
+        last: The start's time in nanoseconds since 1970 UTC, its fraction kept so that
+            the spacing does not drift.
+        next: When the next start is allowed, milliseconds since 1970 UTC.
+    """
+
+    last: int
+    next: int
+
+
+class Drained(Record, kw_only=True, gc=False):
+    """What a step's AI tokens made of its run's bucket (P32).
+
+    Attributes:
+        empty_at: When the bucket's level is 0, nanoseconds since 1970 UTC.
+        tokens: The bucket's capacity, which fills in `per_ms`.
+        per_ms: See `tokens`.
+    """
+
+    empty_at: int
+    tokens: int
+    per_ms: int

@@ -90,13 +90,18 @@ class ChildAsked(Message, kw_only=True):
 
 
 class ChildStarted(Message, kw_only=True):
-    """The child exists; to the parent's slot."""
+    """The child exists; to the parent's slot.
+
+    Attributes:
+        joined: Whether the step joined a run that was there before.
+    """
 
     parent: str
     step: str
     n: int
     attempt: int
     child: str
+    joined: bool = False
 
 
 class ChildEnded(Message, kw_only=True):

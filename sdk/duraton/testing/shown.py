@@ -101,4 +101,5 @@ class Answer:
             joined=effect.outcome == "joined",
             refused=effect.error.code if effect.outcome == "refused" and effect.error else None,
             buffered=effect.outcome == "buffered",
+            blocked_by=effect.blocker,
         )

@@ -1,0 +1,121 @@
+"""Debounce windows fire, batch buffers are flushed, firings that were held go on (P9 to P15)."""
+
+from duraton_engine.commands.take_start import Start, begin_run, declined, held_at, look_for
+from duraton_engine.context import EngineContext
+from duraton_engine.controls.flow import Flow
+from duraton_engine.controls.look import Look
+from duraton_engine.state import tables
+from duraton_engine.state.flow import Firing, Taken
+from duraton_engine.state.lanes import SINGLETON, TOGETHER, split_gate
+from duraton_schemas.options import WorkflowOptions
+from duraton_schemas.records import journal as facts
+from duraton_schemas.records.common import Place
+from duraton_streams.partition.machine import Transition
+from duraton_streams.state.table import Key, scan_all
+
+
+def fire_window(tx: Transition, engine: EngineContext, of: Key, scope: str) -> None:
+    """A window's quiet period is over, or its control is gone."""
+    window = tx.state.get(tables.WINDOWS, (*of, scope))
+    assert window is not None, "a window that fired took its timer along"
+    slot, app, workflow = int(of[0]), str(of[1]), str(of[2])
+    flow = _flow(engine, app, workflow)
+    start = _start(flow, window.first, [window.taken])
+    look = look_for(tx, engine, slot, start)
+    gate = held_at(look)
+    if gate is not None:
+        _supersede(tx, look, of, scope)
+    tx.emit(slot, facts.WindowFired(app=app, workflow=workflow, scope=scope, held=gate))
+    if gate is None:
+        begin_run(look, start)
+
+
+def _supersede(tx: Transition, look: Look, of: Key, scope: str) -> None:
+    """A later firing of a debounce key replaces the one that is held (P15)."""
+    held = tx.state.get(tables.HELD_WINDOWS, (*of, scope))
+    if held is None:
+        return
+    firing = tx.state.get(tables.FIRINGS, (*of, held.gate, held.number))
+    assert firing is not None and look.flow is not None, "a held firing stands at its gate"  # noqa: PT018 - both are one invariant
+    old = _start(look.flow, firing.first, firing.events)
+    _release(tx, of, held.gate, held.number)
+    declined(look, old, "superseded", None)
+
+
+def flush_buffer(tx: Transition, engine: EngineContext, of: Key, scope: str, why: str) -> None:
+    """A buffer is full, or its time is over."""
+    buffer = tx.state.get(tables.BUFFERS, (*of, scope))
+    assert buffer is not None, "a buffer that was flushed took its timer along"
+    slot, app, workflow = int(of[0]), str(of[1]), str(of[2])
+    events = [taken for _, taken in scan_all(tx.state, tables.BUFFERED, (*of, scope))]
+    start = _start(_flow(engine, app, workflow), buffer.first, events)
+    look = look_for(tx, engine, slot, start)
+    gate = held_at(look)
+    flushed = facts.BufferFlushed(app=app, workflow=workflow, scope=scope, why=why, held=gate)
+    tx.emit(slot, flushed)
+    if gate is None:
+        begin_run(look, start)
+
+
+def release_firing(tx: Transition, engine: EngineContext, of: Key, gate: str) -> bool:
+    """Let the first firing that is held at a gate go on, if it may.
+
+    Returns:
+        Whether one went on, so that the next may be looked at.
+    """
+    if split_gate(gate)[0] not in (SINGLETON, TOGETHER):
+        return False
+    rows = tx.state.scan(tables.FIRINGS, (*of, gate), 1)
+    if not rows:
+        return False
+    firing: Firing = rows[0][1]
+    slot = int(of[0])
+    flow = _flow(engine, str(of[1]), str(of[2]))
+    start = _start(flow, firing.first, firing.events)
+    look = look_for(tx, engine, slot, start)
+    held = held_at(look)
+    if held == gate:
+        return False
+    _release(tx, of, gate, int(rows[0][0][4]))
+    if held is None:
+        begin_run(look, start)
+    else:
+        _hold_elsewhere(tx, of, firing, held)
+    return True
+
+
+def _hold_elsewhere(tx: Transition, of: Key, firing: Firing, gate: str) -> None:
+    held = facts.FiringHeld(
+        app=str(of[1]),
+        workflow=str(of[2]),
+        gate=gate,
+        kind=firing.kind,
+        scope=firing.scope,
+        first=firing.first,
+        opened_at=firing.opened_at,
+        places=[taken.place for taken in firing.events],
+        callers=[taken.caller for taken in firing.events],
+    )
+    tx.emit(int(of[0]), held)
+
+
+def _release(tx: Transition, of: Key, gate: str, number: int) -> None:
+    released = facts.FiringReleased(app=str(of[1]), workflow=str(of[2]), gate=gate, number=number)
+    tx.emit(int(of[0]), released)
+
+
+def _flow(engine: EngineContext, app: str, workflow: str) -> Flow:
+    """A workflow; one that is no longer registered is plain, so that nothing of it is lost."""
+    flow = engine.registrations.flow(app, workflow)
+    return flow if flow is not None else Flow(app, WorkflowOptions(name=workflow), None)
+
+
+def _start(flow: Flow, first: Place, events: list[Taken]) -> Start:
+    # The last event of a window is the only one; a batch acts for who sent its first.
+    return Start(
+        flow=flow,
+        events=tuple(events),
+        near=True,
+        caller=events[0].caller,
+        origin=f"event:{first}",
+    )

@@ -1,0 +1,111 @@
+"""A workflow's controls have changed: who waits is looked at by the new ones (P20)."""
+
+from collections.abc import Mapping
+
+from duraton_engine.commands.fire_window import fire_window, flush_buffer
+from duraton_engine.context import EngineContext
+from duraton_engine.controls.flow import Flow
+from duraton_engine.state import tables
+from duraton_engine.state.flow import UNSEEN
+from duraton_engine.state.reading import input_of
+from duraton_schemas.records import journal as facts
+from duraton_schemas.records.common import Scopes
+from duraton_schemas.slots import home_slot, partition_of
+from duraton_streams.partition.machine import Transition
+from duraton_streams.state.table import Key, scan_all
+
+RUNS_A_FACT = 500
+"""Runs that one fact gives new scopes; it stays far below what a record may hold."""
+
+Home = tuple[str, str]
+
+
+def review_flows(tx: Transition, engine: EngineContext, before: Mapping[Home, Flow]) -> None:
+    """After a registration: look at every workflow whose controls are others than before.
+
+    Limits and periods are read anew by every decision. What has to be done here is, in order:
+
+    1. Buckets keep their levels under the new rate (P32).
+    2. Where keys changed, all unended runs are counted by the new ones; executing ones are
+       never stopped.
+    3. All lanes are looked at.
+    4. Firings that wait for a control that is gone are looked at.
+    5. Windows and buffers whose control is gone fire.
+    """
+    after = engine.registrations.flows()
+    for home in {**before, **after}:
+        old, new = before.get(home), after.get(home)
+        app, workflow = home
+        slot = home_slot(app, workflow)
+        if partition_of(slot, tx.partitions) != tx.partition:
+            continue
+        if old is not None and new is not None and old.controls == new.controls:
+            continue
+        of = (slot, app, workflow)
+        # 1
+        _rate_buckets(tx, of, old, new)
+        # 2
+        if (old.keys if old is not None else None) != (new.keys if new is not None else None):
+            _rescope(tx, of, new)
+        # 3
+        if tx.state.get(tables.WAITING, of) is not None:
+            tx.emit(slot, facts.LanesReviewed(app=app, workflow=workflow))
+            engine.opened(of, UNSEEN)
+        # 4
+        for gate in _firing_gates(tx, of):
+            engine.opened(of, gate)
+        # 5
+        _fire_gone(tx, engine, of, new)
+
+
+def _rate_buckets(tx: Transition, of: Key, old: Flow | None, new: Flow | None) -> None:
+    control = new.controls.token_throttle if new is not None else None
+    if control is None or not tx.state.scan(tables.BUCKETS, of, 1):
+        return
+    before = old.controls.token_throttle if old is not None else None
+    if before is None or (before.tokens, before.per_ms) != (control.tokens, control.per_ms):
+        rated = facts.BucketsRated(
+            app=str(of[1]), workflow=str(of[2]), tokens=control.tokens, per_ms=control.per_ms
+        )
+        tx.emit(int(of[0]), rated)
+
+
+def _rescope(tx: Transition, of: Key, flow: Flow | None) -> None:
+    slot, app, workflow = int(of[0]), str(of[1]), str(of[2])
+    changed: list[facts.RunScopes] = []
+    for key, run in scan_all(tx.state, tables.RUNS, (slot,)):
+        if run.app != app or run.workflow != workflow or run.kind != "main":
+            continue
+        given = input_of(tx.state, slot, str(key[1]))
+        event = given.events[0] if given.events else None
+        scopes: Scopes | None = flow.scopes(event) if flow is not None else None
+        if scopes != run.scopes:
+            changed.append(facts.RunScopes(run=run.id, scopes=scopes))
+    for first in range(0, len(changed), RUNS_A_FACT):
+        part = changed[first : first + RUNS_A_FACT]
+        tx.emit(slot, facts.RunsRescoped(app=app, workflow=workflow, runs=part))
+
+
+def _firing_gates(tx: Transition, of: Key) -> list[str]:
+    """The gates at which firings are held, each once."""
+    found: list[str] = []
+    after: Key | None = None
+    while True:
+        rows = tx.state.scan(tables.FIRINGS, of, 1, after)
+        if not rows:
+            return found
+        gate = str(rows[0][0][3])
+        found.append(gate)
+        after = (*of, gate, (1 << 64) - 1)
+
+
+def _fire_gone(tx: Transition, engine: EngineContext, of: Key, flow: Flow | None) -> None:
+    """A control that was removed lets go what it gathered."""
+    if flow is None:
+        return  # its app may come back; until then its windows fire at their time
+    if flow.controls.debounce is None:
+        for key, _ in scan_all(tx.state, tables.WINDOWS, of):
+            fire_window(tx, engine, of, str(key[3]))
+    if flow.controls.batch is None:
+        for key, _ in scan_all(tx.state, tables.BUFFERS, of):
+            flush_buffer(tx, engine, of, str(key[3]), "removed")

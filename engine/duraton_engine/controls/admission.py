@@ -1,0 +1,75 @@
+"""Admission: the one list of what may hold a start back, in the order of P1 (7 to 9)."""
+
+from types import ModuleType
+
+from duraton_engine.controls import concurrency, room_at_runner, throttle, together, token_throttle
+from duraton_engine.controls.look import Block, Look
+from duraton_engine.room import Seat
+from duraton_engine.state import tables
+from duraton_engine.state.flow import RUNNER, UNSEEN
+from duraton_engine.state.lanes import CONCURRENCY, THROTTLE, TOGETHER, TOKEN_THROTTLE, gate_of
+from duraton_schemas.records.common import Scopes
+from duraton_schemas.records.journal import RunStarted
+
+STARTS: tuple[ModuleType, ...] = (
+    token_throttle,  # (7) the earliest start
+    throttle,  # (7)
+    concurrency,  # (9) what gates it
+    together,  # (9)
+    room_at_runner,  # the last one; it holds nothing while it says no (DESIGN 8)
+)
+"""All of them are checked before anything is claimed."""
+
+
+def admit(look: Look) -> Block | Seat:
+    """What holds a start back, or the runner that it goes to."""
+    if look.scopes is not None and look.kind == "main":
+        for control in STARTS:
+            block: Block | None = control.check(look)
+            if block is not None:
+                return block
+    seat = room_at_runner.find(look)
+    return Block(RUNNER) if seat is None else seat
+
+
+def claim(look: Look, started: RunStarted) -> None:
+    """Write what a start takes into its fact."""
+    if look.scopes is not None and look.kind == "main":
+        for control in STARTS:
+            control.claim(look, started)
+
+
+def overtaken(look: Look, sort: int, seq: int) -> Block | None:
+    """The gate at which somebody stands before a run that comes now, or None.
+
+    Lanes stand before gates that are closed, or that are being looked at lane by lane. In
+    the second case the run's turn is behind them: order is kept inside a scope.
+
+    Args:
+        look: A run that is in no lane.
+        sort: Its sort key.
+        seq: Its place among equal ones.
+    """
+    state = look.tx.state
+    if state.get(tables.WAITING, look.of) is None:
+        return None
+    for gate in (UNSEEN, RUNNER, *_gates(look)):
+        rows = state.scan(tables.LINES, (*look.of, gate), 1)
+        if rows and rows[0][0][4:] < (tables.SORT_BIAS + sort, seq):
+            return Block(gate)
+    return None
+
+
+def _gates(look: Look) -> list[str]:
+    scopes = look.scopes
+    if scopes is None or look.kind != "main":
+        return []
+    pairs = [(CONCURRENCY, scopes.concurrency), (TOGETHER, scopes.together)]
+    if look.first:
+        pairs += [(THROTTLE, scopes.throttle), (TOKEN_THROTTLE, scopes.token_throttle)]
+    return [gate_of(control, scope) for control, scope in pairs if scope is not None]
+
+
+def released(scopes: Scopes) -> list[str]:
+    """The gates that may open where a run stops executing."""
+    return [gate for control in STARTS for gate in control.release(None, scopes)]

@@ -1,0 +1,176 @@
+"""The objects of flow control's state. They are changed by appliers only."""
+
+import msgspec
+
+from duraton_schemas.records.common import Caller, Place
+from duraton_schemas.records.public import Event
+
+RUNNER = "runner"
+"""The gate that room at a runner is."""
+UNSEEN = ""
+"""The gate at which lanes stand that have to be looked at."""
+
+
+class Lane(msgspec.Struct, array_like=True):
+    """A workflow's queued runs that no gate tells apart.
+
+    Attributes:
+        gate: What holds its first run back.
+        sort: Its place in that gate's line: a sort key.
+        seq: Its place among equal sort keys.
+        head: Its first run.
+        count: How many runs it has.
+    """
+
+    gate: str
+    sort: int
+    seq: int
+    head: str
+    count: int
+
+
+class Standing(msgspec.Struct, array_like=True):
+    """A lane's place in a gate's line."""
+
+    lane: str
+
+
+class GateTimer(msgspec.Struct, array_like=True):
+    """When a gate before which lanes stand opens by itself."""
+
+    due: int
+
+
+class Throttle(msgspec.Struct, array_like=True):
+    """The last start in a throttle's scope.
+
+    Attributes:
+        last: Its time in nanoseconds since 1970 UTC, its fraction kept (P5).
+        next: When the next was allowed as it started, milliseconds since 1970 UTC.
+    """
+
+    last: int
+    next: int
+
+
+class Bucket(msgspec.Struct, array_like=True):
+    """A bucket of AI tokens (P32).
+
+    Attributes:
+        empty_at: When its level is 0, nanoseconds since 1970 UTC; in the past it has tokens.
+        tokens: Its capacity, and with `per_ms` the rate at which it fills.
+        per_ms: See `tokens`.
+    """
+
+    empty_at: int
+    tokens: int
+    per_ms: int
+
+
+class Rate(msgspec.Struct, array_like=True):
+    """The admissions of a rate limit's scope (P7).
+
+    Attributes:
+        count: How many rows stand in `ADMISSIONS`.
+        until: When the newest of them no longer counts.
+    """
+
+    count: int
+    until: int
+
+
+class Mark(msgspec.Struct, array_like=True):
+    """A row whose meaning is all in its key."""
+
+
+MARK = Mark()
+
+
+class KeyClaim(msgspec.Struct, array_like=True):
+    """An idempotency key that is taken until a time."""
+
+    until: int
+
+
+class RunRef(msgspec.Struct, array_like=True):
+    """A run, found by a key of its own."""
+
+    run: str
+
+
+class Parent(msgspec.Struct, array_like=True):
+    """A step that waits for the end of a run that it joined."""
+
+    run: str
+    step: str
+    n: int
+    attempt: int
+
+
+class Taken(msgspec.Struct, array_like=True):
+    """An event that a window or a buffer holds."""
+
+    event: Event
+    place: Place
+    caller: Caller
+
+
+class Window(msgspec.Struct):
+    """A debounce window.
+
+    Attributes:
+        taken: Its newest event.
+        first: The place of the event that opened it; the run's id comes from it.
+        opened_at: When it was opened, milliseconds since 1970 UTC.
+        due: When it fires.
+        count: How many events came into it.
+    """
+
+    taken: Taken
+    first: Place
+    opened_at: int
+    due: int
+    count: int
+
+
+class Buffer(msgspec.Struct):
+    """A batch's open buffer.
+
+    Attributes:
+        first: The place of the event that opened it; the run's id comes from it.
+        opened_at: When it was opened, milliseconds since 1970 UTC.
+        due: When it is flushed at the latest.
+        count: How many events it holds.
+        bytes: How much they hold.
+    """
+
+    first: Place
+    opened_at: int
+    due: int
+    count: int
+    bytes: int
+
+
+class Firing(msgspec.Struct):
+    """A fired window or flushed buffer that is held (P15).
+
+    Attributes:
+        kind: `debounce` or `batch`.
+        scope: The window's or buffer's scope.
+        first: As in `Window`.
+        opened_at: As in `Window`.
+        events: Its events.
+    """
+
+    kind: str
+    scope: str
+    first: Place
+    opened_at: int
+    events: list[Taken]
+
+
+class Number(msgspec.Struct, array_like=True):
+    """Where a held firing stands: its gate and its number there."""
+
+    gate: str
+    number: int
