@@ -93,6 +93,16 @@ class LanesAwaited(msgspec.Struct, frozen=True):
     after: str | None = None
 
 
+class PlacesFreed(msgspec.Struct, frozen=True):
+    """At the project slot: asks are to be weighed, where a transition's share was used up.
+
+    Attributes:
+        keys: The gate keys before which they stand; None for all.
+    """
+
+    keys: tuple[str, ...] | None = None
+
+
 class RunnerAwaited(msgspec.Struct, frozen=True):
     """A runner process of the time before this owner has tokens: wait for its hello.
 

@@ -18,6 +18,8 @@ class EngineContext:
         registrations: What this partition decides by.
         unsettled: Runner processes whose tokens were found at start and that have
             not said hello since.
+        asking: Lanes that may ask the project slot for places, by (slot, app, workflow)
+            and name.
         openings: Gates that this transition may have opened, by (slot, app, workflow).
     """
 
@@ -25,6 +27,7 @@ class EngineContext:
     room: Room
     registrations: Registrations = field(default_factory=Registrations)
     unsettled: set[str] = field(default_factory=set)
+    asking: dict[tuple[Key, str], None] = field(default_factory=dict)
     openings: dict[Key, dict[str, None]] = field(default_factory=dict)
 
     def opened(self, of: Key, *gates: str) -> None:

@@ -8,6 +8,7 @@ from duraton_engine.calls import (
     Answered,
     InvokeMissed,
     LanesAwaited,
+    PlacesFreed,
     RoomFreed,
     RunnerAwaited,
     RunnerLost,
@@ -18,15 +19,18 @@ from duraton_engine.commands import (
     act_on_run,
     answer,
     fire_timer,
+    grant_place,
     invoke_child,
     lose_invoke,
     offer_event,
     record_event,
     register_app,
+    set_project,
     settle_runner,
     wait_for_event,
     wait_shapes,
 )
+from duraton_engine.commands.ask_place import ask_places, place_answered
 from duraton_engine.commands.invocation import stop
 from duraton_engine.commands.open_gates import lanes_awaited, start_opened
 from duraton_engine.commands.release import release
@@ -63,6 +67,8 @@ _COMMANDS: Mapping[type, Callable[[Transition, EngineContext, Any], None]] = {
     RunnerSettled: settle_runner.runner_settled,
     RoomFreed: settle_runner.room_freed,
     LanesAwaited: lanes_awaited,
+    PlacesFreed: grant_place.places_freed,
+    commands.SetProject: set_project.set_project,
 }
 
 _MESSAGES: Mapping[type, Callable[[Transition, EngineContext, int, Any], None]] = {
@@ -83,6 +89,10 @@ _MESSAGES: Mapping[type, Callable[[Transition, EngineContext, int, Any], None]] 
     messages.ShapeReady: wait_for_event.shape_ready,
     messages.ShapeRefused: wait_for_event.shape_refused,
     messages.RegistryReported: wait_shapes.registry_reported,
+    messages.PlaceAsked: grant_place.place_asked,
+    messages.PlaceReturned: grant_place.place_returned,
+    messages.HoldingTold: grant_place.holding_told,
+    messages.PlaceAnswered: place_answered,
 }
 
 _RUN_OF: Mapping[type, Callable[[Any], str]] = {
@@ -149,6 +159,8 @@ class EngineMachine:
         for of, _ in scan_all(state, tables.WAITING):
             # What was to be looked at later may have been forgotten with the process.
             calls.append(LanesAwaited(int(of[0]), str(of[1]), str(of[2])))
+        if state.scan(tables.ASKS, (), 1):
+            calls.append(PlacesFreed())
         return [*calls, RoomFreed()]
 
     def decode(self, record: LogRecord) -> object:
@@ -161,9 +173,18 @@ class EngineMachine:
         engine = self.engine
         engine.registrations.refresh(tx.state, tx.registry)
         engine.openings.clear()
+        engine.asking.clear()
         self._decide(tx, item)
-        if engine.openings:
-            start_opened(tx, engine)
+        self._follow_up(tx)
+
+    def _follow_up(self, tx: Transition) -> None:
+        """Who may go on by what was decided has its turn."""
+        engine = self.engine
+        while engine.openings or engine.asking:
+            if engine.openings:
+                start_opened(tx, engine)
+            if engine.asking:
+                ask_places(tx, engine)
 
     def _decide(self, tx: Transition, item: Input) -> None:
         engine, value = self.engine, item.value
@@ -194,6 +215,7 @@ class EngineMachine:
     def quarantine(self, tx: Transition, item: Input, error: Exception) -> bool:
         value = item.value
         self.engine.openings.clear()
+        self.engine.asking.clear()
         if isinstance(value, tuple):
             run_id = str(value[2]) if value[1] in ("run", "step") else ""
             if value[1] == "cron":
@@ -218,5 +240,5 @@ class EngineMachine:
         release(tx, self.engine, run)
         info = ErrorInfo(message=str(error), name=type(error).__name__, code="quarantine")
         tx.emit(slot, facts.RunQuarantined(run=run_id, error=info))
-        start_opened(tx, self.engine)
+        self._follow_up(tx)
         return True

@@ -8,11 +8,11 @@ import msgspec
 from duraton_engine.controls.flow import Flow
 from duraton_engine.state import tables
 from duraton_schemas.controls import Together
-from duraton_schemas.options import AppOptions, WorkflowOptions
+from duraton_schemas.options import AppOptions, ProjectOptions, WorkflowOptions
 from duraton_schemas.records.public import RegistryEntry
 from duraton_streams.state.table import StateReader, scan_all
 
-APP, SHAPE = "app", "shape"
+APP, SHAPE, PROJECT = "app", "shape", "project"
 ASKED, READY, RETIRING = '"asked"', '"ready"', '"retiring"'
 """Bodies of a wait shape's entries: made known, known everywhere, about to be taken away."""
 
@@ -22,6 +22,9 @@ class Registrations:
 
     Args:
         together: What holds where a workflow states no `together`, or None (P22).
+
+    Attributes:
+        ceiling: How many runs execute at once in the whole project; 0 for no limit.
     """
 
     def __init__(self, together: Together | None = None) -> None:
@@ -31,6 +34,8 @@ class Registrations:
         self._workflows: dict[tuple[str, str], WorkflowOptions] = {}
         self._by_name: dict[str, list[tuple[str, str]]] = {}
         self._prefixes: list[tuple[str, tuple[str, str]]] = []
+        self._groups: dict[str, tuple[int, int]] = {}
+        self.ceiling = 0
         self._shapes: dict[str, list[str]] = {}
         self._ready: set[tuple[str, str]] = set()
 
@@ -39,6 +44,8 @@ class Registrations:
         if version == self._version:
             return
         self._index_apps(state)
+        project = state.get(tables.APPLIED, (PROJECT, PROJECT))
+        self._index_project(project.body if project is not None else None)
         self._shapes, self._ready = {}, set()
         for key, row in scan_all(state, tables.APPLIED, (SHAPE,)):
             self._index_shape(str(key[1]), row.body)
@@ -52,23 +59,39 @@ class Registrations:
         """
         if entry.kind == APP:
             self._index_apps(state)
+        elif entry.kind == PROJECT:
+            self._index_project(entry.body)
         elif entry.kind == SHAPE:
             self._index_shape(entry.key, entry.body)
         self._version = entry.version
 
     def _index_apps(self, state: StateReader) -> None:
         self._workflows, self._by_name, self._prefixes = {}, {}, []
-        self._flows = {}
-        for app in registered_apps(state):
+        self._flows, self._groups = {}, {}
+        for version, app in _apps(state):
             for workflow in app.workflows:
                 home = (app.name, workflow.name)
                 self._workflows[home] = workflow
-                self._flows[home] = Flow(app.name, workflow, self._together)
+                flow = self._flows[home] = Flow(app.name, workflow, self._together)
+                together = flow.controls.together
+                if together is not None and together.group is not None:
+                    # Across apps the newest registration sets a group's `max` (P24).
+                    newest = (version, together.max)
+                    old = self._groups.get(together.group, newest)
+                    self._groups[together.group] = max(old, newest)
                 for trigger in workflow.event_names():
                     if trigger.endswith("*"):
                         self._prefixes.append((trigger[:-1], home))
                     else:
                         self._by_name.setdefault(trigger, []).append(home)
+
+    def _index_project(self, body: str | None) -> None:
+        self.ceiling = msgspec.json.decode(body, type=ProjectOptions).ceiling if body else 0
+
+    def group_max(self, group: str) -> int | None:
+        """How many runs of a group work at once for a key; None where nobody states it."""
+        found = self._groups.get(group)
+        return found[1] if found is not None else None
 
     def _index_shape(self, key: str, body: str | None) -> None:
         name, path = split_shape(key)
@@ -121,9 +144,14 @@ class Registrations:
 
 def registered_apps(state: StateReader) -> Iterator[AppOptions]:
     """Every app that a partition has applied."""
+    for _, app in _apps(state):
+        yield app
+
+
+def _apps(state: StateReader) -> Iterator[tuple[int, AppOptions]]:
     for _, row in scan_all(state, tables.APPLIED, (APP,), page=100):
         if row.body is not None:
-            yield msgspec.json.decode(row.body, type=AppOptions)
+            yield row.version, msgspec.json.decode(row.body, type=AppOptions)
 
 
 def shape_key(name: str, path: str) -> str:

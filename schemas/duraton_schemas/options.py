@@ -17,6 +17,7 @@ from duraton_schemas.values import check_depth
 APP_BYTES_MAX = 4 << 20
 """An app's registration as JSON; it stands whole in several records."""
 WORKFLOWS_MAX = 1_000
+CEILING_MAX = 1_000_000_000
 TRIGGERS_MAX = 100
 NAME_LENGTH_MAX = 200
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]*")
@@ -121,6 +122,30 @@ class WorkflowOptions(
                 raise OptionsError(f"{self.name}: {trigger!r} is no event name or prefix*")
         self.retry.check(f"{self.name}.retry")
         self.read_controls()
+
+
+class ProjectOptions(
+    msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
+):
+    """What holds for the whole project.
+
+    Attributes:
+        ceiling: How many runs execute at once, whatever their workflow; 0 for no limit.
+    """
+
+    ceiling: int = 0
+
+    def check(self) -> None:
+        """Refuse what cannot work.
+
+        Raises:
+            OptionsError: The ceiling is below 0.
+        """
+        if not 0 <= self.ceiling <= CEILING_MAX:
+            raise OptionsError(
+                f"the project's ceiling must be a whole number from 0 (no limit) to {CEILING_MAX}, "
+                f"not {self.ceiling}"
+            )
 
 
 class AppOptions(

@@ -337,7 +337,7 @@ class Core:
 
 
 def _target_slot(command: commands.Command) -> int:
-    if isinstance(command, commands.RegisterApp):
+    if isinstance(command, (commands.RegisterApp, commands.SetProject)):
         return PROJECT_SLOT
     if isinstance(command, (commands.CancelRun, commands.PauseRun, commands.ResumeRun)):
         return run_slot(command.run)

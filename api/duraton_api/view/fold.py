@@ -46,6 +46,18 @@ IGNORED: Final[frozenset[type[Fact]]] = frozenset(
         j.RunsRescoped,
         j.BucketsRated,
         j.KeysExpired,
+        j.PlacesAsked,
+        j.AskClosed,
+        j.AsksDropped,
+        j.RunsRegated,
+        j.StartProbed,
+        j.ProbeAnswered,
+        j.AskStood,
+        j.AskMoved,
+        j.AskGone,
+        j.PlaceGranted,
+        j.PlacesReleased,
+        j.HoldingReported,
     }
 )
 """Facts that change nothing that the view shows."""

@@ -6,7 +6,17 @@ Released appliers are not edited; a new version of a fact gets a new one.
 
 from collections.abc import Mapping
 
-from duraton_engine.appliers import events, lanes, owner, places, registry, runs, starts, steps
+from duraton_engine.appliers import (
+    events,
+    gates,
+    lanes,
+    owner,
+    places,
+    registry,
+    runs,
+    starts,
+    steps,
+)
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records.common import Fact
 from duraton_streams.partition.machine import Applier
@@ -58,6 +68,18 @@ APPLIERS: Mapping[type[Fact], Applier] = {
     facts.BufferFlushed: starts.buffer_flushed,
     facts.FiringHeld: starts.firing_held,
     facts.FiringReleased: starts.firing_released,
+    facts.PlacesAsked: gates.places_asked,
+    facts.AskClosed: gates.ask_closed,
+    facts.AsksDropped: gates.asks_dropped,
+    facts.RunsRegated: gates.runs_regated,
+    facts.StartProbed: gates.start_probed,
+    facts.ProbeAnswered: gates.probe_answered,
+    facts.AskStood: gates.ask_stood,
+    facts.AskMoved: gates.ask_moved,
+    facts.AskGone: gates.ask_gone,
+    facts.PlaceGranted: gates.place_granted,
+    facts.PlacesReleased: gates.places_released,
+    facts.HoldingReported: gates.holding_reported,
     facts.LaneMoved: lanes.lane_moved,
     facts.GateArmed: lanes.gate_armed,
     facts.LanesReviewed: lanes.lanes_reviewed,

@@ -54,6 +54,9 @@ def registration_applied(state: StateWriter, fact: facts.RegistrationApplied) ->
     else:
         row = objects.RegistryRow(version=fact.version, body=fact.body)
         state.put(tables.APPLIED, key, row)
+    if fact.gates:
+        reported = objects.Reported(version=fact.gates)
+        state.put(tables.GATES_APPLIED, (fact.slot,), reported)
 
 
 def partition_reported(state: StateWriter, fact: facts.PartitionReported) -> None:

@@ -68,7 +68,7 @@ def _stop_retry(state: StateWriter, slot: int, run: RunState) -> None:
 def _end_token(state: StateWriter, slot: int, run: RunState, at: int) -> None:
     if run.epoch:
         give_places(state, slot, run, at)
-        run.epoch, run.number, run.boot = 0, 0, ""
+        run.epoch, run.number, run.boot, run.gates = 0, 0, "", ()
         state.delete(tables.LIVE, (slot, run.id))
 
 
@@ -93,6 +93,10 @@ def run_started(state: StateWriter, fact: facts.RunStarted) -> None:
     run.status = objects.RUNNING
     run.epoch, run.number, run.boot = fact.token_epoch, fact.token_number, fact.boot
     run.attempt = fact.attempt
+    run.gates = tuple(fact.gates)
+    if fact.granted is not None:
+        asked = (slot, run.app, run.workflow, fact.granted)
+        state.delete(tables.ASKED, asked)
     take_places(state, slot, run, fact.at)
     if fact.throttled is not None:
         take_throttle(state, slot, run, fact.throttled)

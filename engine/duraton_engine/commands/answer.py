@@ -110,11 +110,12 @@ def _suspend(
     if not ready and not waits:
         lose_invoke(tx, engine, slot, run, "the runner answered nothing", counts=True)
         return
-    release(tx, engine, run)
+    kept = run.gates if ready else ()
+    release(tx, engine, run, keep_gates=ready)
     tx.emit(slot, facts.RunSuspended(run=run.id, seen=frame.seen, ready=ready))
     if ready:
         again = unended_run(tx.state, slot, run.id)
-        start_or_queue(tx, engine, slot, again, "suspend")
+        start_or_queue(tx, engine, slot, again, "suspend", kept)
 
 
 def _fail(

@@ -32,6 +32,7 @@ def end_run(
     output: str | None = None,
     error: ErrorInfo | None = None,
     tell: bool = True,
+    keep_gates: bool = False,
 ) -> None:
     """End a run.
 
@@ -44,11 +45,12 @@ def end_run(
         output: What its handler returned, as JSON text.
         error: Why it failed or was cancelled.
         tell: Whether its runner is to be told to stop.
+        keep_gates: Whether a run that starts in this transition takes its places over.
     """
     given = input_of(tx.state, slot, run.id)
     if tell:
         stop(tx, run, status)
-    release(tx, engine, run)
+    release(tx, engine, run, keep_gates=keep_gates)
     _leave_waits(tx, slot, run, cancel_children=status == CANCELLED)
     if run.kind == "main":
         tx.publish(outcome_record(tx, run, given, status, output, error))

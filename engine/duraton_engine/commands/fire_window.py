@@ -111,11 +111,13 @@ def _flow(engine: EngineContext, app: str, workflow: str) -> Flow:
 
 
 def _start(flow: Flow, first: Place, events: list[Taken]) -> Start:
-    # The last event of a window is the only one; a batch acts for who sent its first.
+    # The last event of a window is the only one; a batch acts for who sent its first. What
+    # was gathered is never refused: where a group is full, its run waits (P27).
     return Start(
         flow=flow,
         events=tuple(events),
         near=True,
         caller=events[0].caller,
         origin=f"event:{first}",
+        word="room",
     )

@@ -1,12 +1,13 @@
 """`ctx.step.invoke`: the child at its home, its end at the parent (P54)."""
 
+from duraton_engine.commands.answer_start import answer_start
 from duraton_engine.commands.call_step import ask_child
 from duraton_engine.commands.complete_step import bring_result, policy_of
 from duraton_engine.commands.end_run import CANCELLED, COMPLETED, FAILED, child_origin, end_run
-from duraton_engine.commands.offer_event import refused_error, take_start
-from duraton_engine.commands.take_start import JOINED, REFUSED, Outcome, Start
+from duraton_engine.commands.offer_event import take_start
+from duraton_engine.commands.take_start import PROBED, Start
 from duraton_engine.context import EngineContext
-from duraton_engine.errors import CHILD_CANCELLED, RUN_CANCELLED, START_DECLINED, workflow_unknown
+from duraton_engine.errors import CHILD_CANCELLED, RUN_CANCELLED, workflow_unknown
 from duraton_engine.retry import next_attempt_at
 from duraton_engine.state import objects, tables
 from duraton_engine.state.flow import Taken
@@ -54,33 +55,8 @@ def child_asked(
         attempt=message.attempt,
     )
     outcome = take_start(tx, engine, slot, start, absorb=False)
-    if outcome.run is None:
-        _refuse(tx, slot, parent_slot, message, _declined(message, outcome))
-        return
-    started = messages.ChildStarted(
-        parent=message.parent,
-        step=message.step,
-        n=message.n,
-        attempt=message.attempt,
-        child=outcome.run,
-        joined=outcome.kind == JOINED,
-    )
-    tx.send(parent_slot, started, source=slot)
-
-
-def _declined(message: messages.ChildAsked, outcome: Outcome) -> ErrorInfo:
-    if outcome.kind == REFUSED:
-        error = refused_error(message.app, message.workflow)
-        error.final = True
-        return error
-    name = f"{message.app}/{message.workflow}"
-    way = f", since the run {outcome.blocker} has not ended" if outcome.blocker else ""
-    return ErrorInfo(
-        message=f"{name} started no run for the step: the start was {outcome.kind}{way}",
-        name="StartDeclinedError",
-        code=START_DECLINED[outcome.kind],
-        final=True,
-    )
+    if outcome.kind != PROBED:
+        answer_start(tx, slot, start, outcome)
 
 
 def _refuse(

@@ -41,14 +41,15 @@ def lose_invoke(
         return
     retry_at = tx.now + _delay(engine, run, invoke) if counts else None
     stop(tx, run, "superseded")
-    release(tx, engine, run)
+    kept = () if counts else run.gates
+    release(tx, engine, run, keep_gates=not counts)
     failed = facts.InvokeFailed(
         run=run.id, invoke=invoke, reason=reason, retry_at=retry_at, counts=counts
     )
     tx.emit(slot, failed)
     if not counts:
         again = unended_run(tx.state, slot, run.id)
-        start_or_queue(tx, engine, slot, again, "takeover")
+        start_or_queue(tx, engine, slot, again, "takeover", kept)
 
 
 def _gives_up(tx: Transition, engine: EngineContext, run: RunState) -> bool:

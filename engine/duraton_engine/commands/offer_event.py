@@ -2,12 +2,13 @@
 
 from typing import Any
 
+from duraton_engine.commands.answer_start import answer_start
 from duraton_engine.commands.fire_window import fire_window, flush_buffer
 from duraton_engine.commands.take_start import (
     BUFFERED,
     DEDUPED,
     DROPPED,
-    REFUSED,
+    PROBED,
     Outcome,
     Start,
     begin_run,
@@ -18,12 +19,11 @@ from duraton_engine.context import EngineContext
 from duraton_engine.controls import idempotency, rate_limit
 from duraton_engine.controls.look import Look
 from duraton_engine.effects import EventAnswered
-from duraton_engine.errors import START_REFUSED, workflow_unknown
+from duraton_engine.errors import workflow_unknown
 from duraton_engine.state import tables
 from duraton_engine.state.flow import Taken
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records import messages
-from duraton_schemas.records.common import ErrorInfo
 from duraton_schemas.values import load, text_bytes
 from duraton_streams.partition.machine import Transition
 
@@ -48,26 +48,8 @@ def offer_event(
         post=message.post,
     )
     outcome = take_start(tx, engine, slot, start, absorb=True)
-    if message.post:
-        error = None
-        if outcome.kind == REFUSED:
-            error = refused_error(app, workflow)
-        answer = EventAnswered(
-            message.post, app, workflow, outcome.kind, outcome.run, error, outcome.blocker
-        )
-        tx.effect(answer)
-
-
-def refused_error(app: str, workflow: str) -> ErrorInfo:
-    """The error of a start over `max`, or of one that would join another caller's run."""
-    return ErrorInfo(
-        message=(
-            f"{app}/{workflow} takes no start of this key now: as many runs work as may, "
-            "or the run that it would join was started by another caller"
-        ),
-        name="StartRefusedError",
-        code=START_REFUSED,
-    )
+    if outcome.kind != PROBED:
+        answer_start(tx, slot, start, outcome)
 
 
 def take_start(

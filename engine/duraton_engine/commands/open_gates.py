@@ -7,7 +7,7 @@ from duraton_engine.context import EngineContext
 from duraton_engine.controls.admission import admit
 from duraton_engine.controls.look import Block, look_at
 from duraton_engine.state import tables
-from duraton_engine.state.flow import RUNNER
+from duraton_engine.state.flow import PROJECT, RUNNER
 from duraton_engine.state.reading import unended_run
 from duraton_schemas.records import journal as facts
 from duraton_streams.partition.machine import Transition
@@ -76,6 +76,8 @@ def _start_line(tx: Transition, engine: EngineContext, of: Key, gate: str, share
                 sort=max(sort, lane.sort),
             )
             tx.emit(slot, moved)
+            if held.gate == PROJECT:
+                engine.asking[(of, lane_name)] = None
         else:
             begin(look, run.id, held, None, run)
         share -= 1

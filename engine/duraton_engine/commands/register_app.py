@@ -1,12 +1,16 @@
 """The registry: made at the project slot, applied at every partition (DESIGN 4)."""
 
+from duraton_engine.commands.ask_place import gates_applied
+from duraton_engine.commands.change_gates import change_gates
 from duraton_engine.commands.fire_cron import arm_schedules
+from duraton_engine.commands.grant_place import serve_all
 from duraton_engine.commands.review_flow import review_flows
 from duraton_engine.context import EngineContext
 from duraton_engine.effects import RegistryMoved, Reply
 from duraton_engine.registrations import (
     APP,
     ASKED,
+    PROJECT,
     RETIRING,
     SHAPE,
     registered_apps,
@@ -45,7 +49,9 @@ def register_app(tx: Transition, engine: EngineContext, command: commands.Regist
     if old is not None and old.body == body:
         version = old.version
     else:
-        version = change_registry(tx, APP, app.name, body)
+        before = read_app(old.body) if old is not None and old.body is not None else None
+        gated = _group_keys(before) != _group_keys(app)
+        version = change_registry(tx, APP, app.name, body, gated=gated)
     warnings = _warnings(app, tx.state)
     tx.effect(Reply(command.id, ok=True, version=version, warnings=warnings))
 
@@ -86,17 +92,46 @@ def _groups(app: str, state: StateReader) -> dict[str, tuple[str, int]]:
     return found
 
 
+def _group_keys(app: AppOptions | None) -> dict[str, tuple[str, str | None]]:
+    """The group and the key of each workflow that is counted in one."""
+    found: dict[str, tuple[str, str | None]] = {}
+    for workflow in app.workflows if app is not None else ():
+        controls = workflow.read_controls()
+        if controls.together is not None and controls.together.group is not None:
+            found[workflow.name] = (controls.together.group, controls.key)
+    return found
+
+
 def change_registry(
-    tx: Transition, kind: str, key: str, body: str | None, due: int | None = None
+    tx: Transition,
+    kind: str,
+    key: str,
+    body: str | None,
+    due: int | None = None,
+    *,
+    gated: bool = False,
 ) -> int:
-    """Give the registry a new version, at the project slot; answers it."""
+    """Give the registry a new version, at the project slot.
+
+    Args:
+        tx: The transition.
+        kind: As in `RegistryEntry`.
+        key: As in `RegistryEntry`.
+        body: As in `RegistryEntry`.
+        due: When a wait shape is looked at again, or None.
+        gated: Whether the keys change by which runs are counted across workflows.
+
+    Returns:
+        The version.
+    """
     head = tx.state.get(tables.REGISTRY_HEAD, (PROJECT_SLOT,)) or RegistryHead()
     version = head.version + 1
+    gates = version if gated else head.gates
     changed = facts.RegistryChanged(
-        version=version, kind=kind, key=key, body=body, gates=head.gates, due=due
+        version=version, kind=kind, key=key, body=body, gates=gates, due=due
     )
     tx.emit(PROJECT_SLOT, changed)
-    entry = RegistryEntry(version=version, kind=kind, key=key, body=body, gates=head.gates)
+    entry = RegistryEntry(version=version, kind=kind, key=key, body=body, gates=gates)
     name = f"{kind}:{key}".encode()
     tx.publish(NewRecord(REGISTRY, 0, _codec.encode(entry), name, timestamp_ms=tx.now))
     return version
@@ -107,6 +142,7 @@ def apply_entry(tx: Transition, engine: EngineContext, entry: RegistryEntry) -> 
     if entry.version <= tx.registry:
         return
     slot = first_slot(tx.partition, tx.partitions)
+    counted = gates_applied(tx)
     applied = facts.RegistrationApplied(
         version=entry.version, kind=entry.kind, key=entry.key, body=entry.body, gates=entry.gates
     )
@@ -117,7 +153,11 @@ def apply_entry(tx: Transition, engine: EngineContext, entry: RegistryEntry) -> 
     if entry.kind == APP:
         arm_schedules(tx, engine)
         review_flows(tx, engine, before)
-    elif entry.kind == SHAPE:
+    if entry.gates > counted:
+        change_gates(tx, engine, entry.gates)
+    if entry.kind in (APP, PROJECT):
+        serve_all(tx, engine)
+    if entry.kind == SHAPE:
         _report_shape(tx, slot, entry)
     tx.effect(RegistryMoved(tx.partition, entry.version))
 

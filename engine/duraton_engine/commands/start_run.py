@@ -2,6 +2,7 @@
 
 from duraton_engine.commands.end_run import CANCELLED, end_run
 from duraton_engine.commands.invocation import invoke_frame
+from duraton_engine.commands.release import return_places
 from duraton_engine.context import EngineContext
 from duraton_engine.controls.admission import admit, claim, overtaken
 from duraton_engine.controls.look import Block, Look, look_at
@@ -18,9 +19,26 @@ from duraton_streams.partition.machine import Transition
 
 
 def create_run(
-    tx: Transition, engine: EngineContext, slot: int, run_id: str, created: facts.RunCreated
-) -> None:
-    """Bring a run into being; it starts in the same fact where nothing holds it back."""
+    tx: Transition,
+    engine: EngineContext,
+    slot: int,
+    run_id: str,
+    created: facts.RunCreated,
+    granted: tuple[str, ...] | None = None,
+) -> bool:
+    """Bring a run into being; it starts in the same fact where nothing holds it back.
+
+    Args:
+        tx: The transition.
+        engine: The engine's context.
+        slot: Its slot.
+        run_id: Its id.
+        created: What it is.
+        granted: The gate keys under which it has a place already, or None.
+
+    Returns:
+        Whether it started, and so took that place.
+    """
     look = Look(
         tx,
         engine,
@@ -30,24 +48,53 @@ def create_run(
         kind=created.kind,
         scopes=created.scopes,
     )
+    look.granted = granted
     held = _admit(look, created.sort_at, tx.next_seq)
     if isinstance(held, Block):
         queued = facts.RunQueued(run=run_id, created=created, gate=held.gate, due=held.due)
         tx.emit(slot, queued)
-    else:
-        begin(look, run_id, held, created, None)
+        _ask(look, run_id)
+        return False
+    begin(look, run_id, held, created, None)
+    return True
 
 
 def start_or_queue(
-    tx: Transition, engine: EngineContext, slot: int, run: RunState, why: str
+    tx: Transition,
+    engine: EngineContext,
+    slot: int,
+    run: RunState,
+    why: str,
+    kept: tuple[str, ...] = (),
 ) -> None:
-    """Let a run that rested go on: at once where it may, otherwise in its original order (P19)."""
+    """Let a run that rested go on: at once where it may, otherwise in its original order (P19).
+
+    Args:
+        tx: The transition.
+        engine: The engine's context.
+        slot: Its slot.
+        run: The run.
+        why: What lets it go on.
+        kept: The gate keys of the places that it had until this transition; it gives them
+            back where it cannot go on at once.
+    """
     look = look_at(tx, engine, slot, run)
+    look.granted = kept or None
     held = Block(RUNNER) if run.paused else _admit(look, run.sort_at, run.seq)
-    if isinstance(held, Block):
-        tx.emit(slot, facts.RunReady(run=run.id, why=why, gate=held.gate, due=held.due))
-    else:
+    if not isinstance(held, Block):
         begin(look, run.id, held, None, run)
+        return
+    tx.emit(slot, facts.RunReady(run=run.id, why=why, gate=held.gate, due=held.due))
+    if kept:
+        return_places(tx, slot, run, kept)
+    _ask(look, run.id)
+
+
+def _ask(look: Look, run_id: str) -> None:
+    """A run that waits may be one of the first of a lane that asks for places."""
+    run = unended_run(look.tx.state, look.slot, run_id)
+    if run.queued:
+        look.engine.asking[(look.of, run.lane)] = None
 
 
 def _admit(look: Look, sort: int, seq: int) -> Block | Seat:
@@ -63,6 +110,7 @@ def begin(
     seat: Seat,
     created: facts.RunCreated | None,
     run: RunState | None,
+    granted: str | None = None,
 ) -> None:
     """Start a run, in this order.
 
@@ -79,7 +127,7 @@ def begin(
             name="StoppedError",
             code=RUN_STOPPED,
         )
-        end_run(tx, engine, slot, look.victim, CANCELLED, error=error)
+        end_run(tx, engine, slot, look.victim, CANCELLED, error=error, keep_gates=True)
     # 2: the fact's own number is new for ever, so it serves as the token's.
     token = Token(tx.partition, tx.epoch, tx.next_seq)
     fact = facts.RunStarted(
@@ -94,6 +142,7 @@ def begin(
         invoke=run.losses + 1 if run is not None else 1,
         results=run.results if run is not None else 0,
         first=run is None or run.started_at is None,
+        granted=granted,
     )
     claim(look, fact)
     tx.emit(slot, fact)

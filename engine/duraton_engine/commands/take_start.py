@@ -3,23 +3,31 @@
 from dataclasses import dataclass
 from hashlib import blake2b
 
+import msgspec
+
 from duraton_engine.commands.end_run import CANCELLED, end_run
 from duraton_engine.commands.start_run import create_run
 from duraton_engine.context import EngineContext
 from duraton_engine.controls import singleton, together
+from duraton_engine.controls.admission import admit
 from duraton_engine.controls.flow import Flow
-from duraton_engine.controls.look import Look
+from duraton_engine.controls.look import Block, Look
+from duraton_engine.controls.project import keys_of
 from duraton_engine.errors import RUN_REPLACED
-from duraton_engine.state.flow import Taken
+from duraton_engine.state import tables
+from duraton_engine.state.flow import PROJECT, ProbedStart, Taken
 from duraton_engine.state.objects import RunState
 from duraton_engine.state.reading import input_of
 from duraton_schemas.ids import run_id
 from duraton_schemas.records import journal as facts
+from duraton_schemas.records import messages
 from duraton_schemas.records.common import Caller, Claimed, ErrorInfo, Rated
+from duraton_schemas.slots import PROJECT_SLOT
 from duraton_streams.partition.machine import Transition
+from duraton_streams.partition.transition import first_slot
 
 DEDUPED, DROPPED, SKIPPED, REFUSED = "deduped", "dropped", "skipped", "refused"
-JOINED, BUFFERED, STARTED = "joined", "buffered", "run"
+JOINED, BUFFERED, PROBED, STARTED = "joined", "buffered", "probed", "run"
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,8 @@ class Start:
         n: Which use of that id.
         attempt: That step's attempt.
         tick: The cron tick, or None.
+        word: What its group has said to it: `room`, `full`, or empty where it was not asked.
+        granted: The gate keys under which it has a place already, or None.
     """
 
     flow: Flow
@@ -51,6 +61,8 @@ class Start:
     n: int = 0
     attempt: int = 0
     tick: int | None = None
+    word: str = ""
+    granted: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -58,14 +70,17 @@ class Outcome:
     """What became of it.
 
     Attributes:
-        kind: `run`, `joined`, `buffered`, `deduped`, `dropped`, `skipped` or `refused`.
+        kind: `run`, `joined`, `buffered`, `deduped`, `dropped`, `skipped`, `refused`, or
+            `probed` where its group is asked first.
         run: The run that it made or joined, or None.
         blocker: The run in the way, or None.
+        placed: Whether the run started by the place that was granted.
     """
 
     kind: str
     run: str | None = None
     blocker: str | None = None
+    placed: bool = False
 
 
 def look_for(tx: Transition, engine: EngineContext, slot: int, start: Start) -> Look:
@@ -110,13 +125,17 @@ def begin_run(
     if answer is not None:
         return answer
     # 3
+    granted = start.granted
     if blocker is not None:
+        # With the same gate keys the place passes on; otherwise it goes back (P15).
+        passes = granted is None and bool(blocker.gates) and keys_of(look) == blocker.gates
+        granted = blocker.gates if passes else granted
         error = ErrorInfo(
             message="replaced by a newer start of its singleton key",
             name="ReplacedError",
             code=RUN_REPLACED,
         )
-        end_run(tx, engine, slot, blocker, CANCELLED, error=error)
+        end_run(tx, engine, slot, blocker, CANCELLED, error=error, keep_gates=passes)
     # 4
     run = run_id(slot, start.origin, flow.app, flow.name)
     created = facts.RunCreated(
@@ -144,21 +163,68 @@ def begin_run(
         idempotency=idempotency,
         rate=rate,
     )
-    create_run(tx, engine, slot, run, created)
-    return Outcome(STARTED, run)
+    started = create_run(tx, engine, slot, run, created, granted)
+    if granted is not None and granted is not start.granted and not started:
+        # The place that was to pass on has nobody to take it.
+        returned = messages.PlaceReturned(app=flow.app, workflow=flow.name, keys=list(granted))
+        tx.send(PROJECT_SLOT, returned, source=slot)
+    return Outcome(STARTED, run, placed=started and start.granted is not None)
 
 
 def _together(look: Look, start: Start, blocker: RunState | None) -> Outcome | None:
     control = start.flow.controls.together
     if control is None:
         return None
-    if control.then == "refuse" and together.full(look, without=blocker):
-        return declined(look, start, REFUSED, None)
+    if control.then == "refuse":
+        if control.group is not None:
+            if start.word == "full":
+                return declined(look, start, REFUSED, None)
+            return None if start.word else _probe(look, start)
+        if together.full(look, without=blocker):
+            return declined(look, start, REFUSED, None)
     if control.then == "join":
         run = together.joinable(look)
         if run is not None:
             return _join(look, start, run)
     return None
+
+
+def _probe(look: Look, start: Start) -> Outcome:
+    """Ask the group; one that could start at once takes the place that is found."""
+    tx = look.tx
+    kept = ProbedStart(
+        events=list(start.events),
+        caller=start.caller,
+        origin=start.origin,
+        post=start.post,
+        parent=start.parent,
+        step=start.step,
+        n=start.n,
+        attempt=start.attempt,
+        tick=start.tick,
+    )
+    held = admit(look)
+    number = tx.next_seq
+    probed = facts.StartProbed(
+        app=look.app, workflow=look.workflow, start=msgspec.msgpack.encode(kept)
+    )
+    tx.emit(look.slot, probed)
+    own = first_slot(tx.partition, tx.partitions)
+    applied = tx.state.get(tables.GATES_APPLIED, (own,))
+    message = messages.PlaceAsked(
+        run="",
+        app=look.app,
+        workflow=look.workflow,
+        lane="",
+        keys=list(keys_of(look)),
+        sort=tx.now - start.flow.shift_ms,
+        version=applied.version if applied is not None else 0,
+        then="refuse",
+        claim=isinstance(held, Block) and held.gate == PROJECT,
+        number=number,
+    )
+    tx.send(PROJECT_SLOT, message, source=look.slot, reply_to=look.slot)
+    return Outcome(PROBED)
 
 
 def _join(look: Look, start: Start, run: RunState) -> Outcome:

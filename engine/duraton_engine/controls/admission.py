@@ -2,7 +2,14 @@
 
 from types import ModuleType
 
-from duraton_engine.controls import concurrency, room_at_runner, throttle, together, token_throttle
+from duraton_engine.controls import (
+    concurrency,
+    project,
+    room_at_runner,
+    throttle,
+    together,
+    token_throttle,
+)
 from duraton_engine.controls.look import Block, Look
 from duraton_engine.room import Seat
 from duraton_engine.state import tables
@@ -16,9 +23,10 @@ STARTS: tuple[ModuleType, ...] = (
     throttle,  # (7)
     concurrency,  # (9) what gates it
     together,  # (9)
-    room_at_runner,  # the last one; it holds nothing while it says no (DESIGN 8)
 )
-"""All of them are checked before anything is claimed."""
+"""All of them are checked before anything is claimed. Behind them come room at a runner,
+which is kept in memory only and holds nothing while it says no (DESIGN 8), and what is
+counted across workflows, which is asked for once all else would let a run start."""
 
 
 def admit(look: Look) -> Block | Seat:
@@ -29,7 +37,9 @@ def admit(look: Look) -> Block | Seat:
             if block is not None:
                 return block
     seat = room_at_runner.find(look)
-    return Block(RUNNER) if seat is None else seat
+    if seat is None:
+        return Block(RUNNER)
+    return project.check(look) or seat
 
 
 def claim(look: Look, started: RunStarted) -> None:
@@ -37,6 +47,7 @@ def claim(look: Look, started: RunStarted) -> None:
     if look.scopes is not None and look.kind == "main":
         for control in STARTS:
             control.claim(look, started)
+    project.claim(look, started)
 
 
 def overtaken(look: Look, sort: int, seq: int) -> Block | None:
@@ -68,6 +79,28 @@ def _gates(look: Look) -> list[str]:
     if look.first:
         pairs += [(THROTTLE, scopes.throttle), (TOKEN_THROTTLE, scopes.token_throttle)]
     return [gate_of(control, scope) for control, scope in pairs if scope is not None]
+
+
+ASKS_MAX = 64
+"""Runs of a lane whose asks for a place are open at once."""
+
+
+def free(look: Look) -> int:
+    """How many runs of a lane the local controls would let start now, at most `ASKS_MAX`."""
+    most = ASKS_MAX
+    flow, scopes = look.flow, look.scopes
+    if flow is None or scopes is None or look.kind != "main":
+        return most
+    controls = flow.controls
+    if controls.concurrency is not None and scopes.concurrency is not None:
+        used = look.executing(CONCURRENCY, scopes.concurrency)
+        most = min(most, controls.concurrency.limit - used)
+    whole = controls.together
+    if whole is not None and whole.group is None and scopes.together is not None:
+        most = min(most, whole.max - look.executing(TOGETHER, scopes.together))
+    if look.first and controls.throttle is not None:
+        most = min(most, 1)
+    return max(most, 1)
 
 
 def released(scopes: Scopes) -> list[str]:

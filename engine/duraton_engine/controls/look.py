@@ -37,6 +37,7 @@ class Look:
         first: Whether it has not started before.
         exempt: Whether the budget does not hold it.
         victim: The run that ends for it (`together` with `stop`), or None.
+        granted: The gate keys under which it has a place already, or None.
     """
 
     __slots__ = (
@@ -45,6 +46,7 @@ class Look:
         "exempt",
         "first",
         "flow",
+        "granted",
         "kind",
         "scopes",
         "slot",
@@ -77,6 +79,7 @@ class Look:
         self.first = first
         self.exempt = exempt
         self.victim: RunState | None = None
+        self.granted: tuple[str, ...] | None = None
 
     @property
     def of(self) -> Key:

@@ -7,6 +7,8 @@ from duraton_schemas.records.public import Event
 
 RUNNER = "runner"
 """The gate that room at a runner is."""
+PROJECT = "project"
+"""The gate that the project's ceiling and groups are, which the project slot opens."""
 UNSEEN = ""
 """The gate at which lanes stand that have to be looked at."""
 
@@ -174,3 +176,41 @@ class Number(msgspec.Struct, array_like=True):
 
     gate: str
     number: int
+
+
+class Ask(msgspec.Struct):
+    """An ask that waits at the project slot; fields as in the fact `AskStood`."""
+
+    app: str
+    workflow: str
+    lane: str
+    home: int
+    partition: int
+    keys: tuple[str, ...]
+    line: str
+    sort: int
+    seq: int
+    version: int
+    then: str
+    claim: bool
+    number: int
+
+
+class Probe(msgspec.Struct, array_like=True):
+    """A start that waits for its group's word, in msgpack."""
+
+    start: bytes
+
+
+class ProbedStart(msgspec.Struct, array_like=True):
+    """What of a start is kept while it waits; fields as in `take_start.Start`."""
+
+    events: list[Taken]
+    caller: Caller
+    origin: str
+    post: str
+    parent: str | None
+    step: str | None
+    n: int
+    attempt: int
+    tick: int | None

@@ -89,6 +89,7 @@ class RunState(msgspec.Struct):
         worked_ms: How long it has executed under tokens that ended.
         since: When its current token began, milliseconds since 1970 UTC; 0 without one.
         exempt: Whether the budget does not hold it (P31).
+        gates: The gate keys under which it is counted while it executes (DESIGN 4).
     """
 
     id: str
@@ -119,6 +120,7 @@ class RunState(msgspec.Struct):
     worked_ms: int = 0
     since: int = 0
     exempt: bool = False
+    gates: tuple[str, ...] = ()
 
     def token(self, partition: int) -> str:
         """Its current token's text."""

@@ -80,6 +80,24 @@ EXPIRING = Table("expiring", 58, flow.Mark)
 """(slot, when, table's number, app, workflow, scope): what a sweep looks at"""
 SWEEPS = Table("sweeps", 59, flow.GateTimer)
 """(slot,): the next sweep"""
+ASKED = Table("asked", 60, flow.Mark)
+"""(slot, app, workflow, run): runs whose ask for a place is not answered"""
+PROBES = Table("probes", 61, flow.Probe)
+"""(slot, app, workflow, seq)"""
+GATES_APPLIED = Table("gates_applied", 62, objects.Reported)
+"""(slot,): the version of gate keys that this partition counts by"""
+PLACES = Table("places", 63, objects.Count)
+"""(slot, key): at the project slot, how many runs are counted under a gate key"""
+HOLDERS = Table("holders", 64, objects.Count)
+"""(slot, partition, key, app, workflow): whose they are"""
+ASKS = Table("asks", 65, flow.Ask)
+"""(slot, run): asks that wait at the project slot"""
+ASK_LINES = Table("ask_lines", 66, flow.RunRef)
+"""(slot, line, sort key, seq)"""
+HOLDINGS = Table("holdings", 67, objects.Reported)
+"""(slot, partition): the version of gate keys that a partition counts by"""
+
+MarkTable = Table[flow.Mark]
 
 TABLES = (
     RUNS,
@@ -120,6 +138,14 @@ TABLES = (
     JOINED,
     EXPIRING,
     SWEEPS,
+    ASKED,
+    PROBES,
+    GATES_APPLIED,
+    PLACES,
+    HOLDERS,
+    ASKS,
+    ASK_LINES,
+    HOLDINGS,
 )
 
 SORT_BIAS = 1 << 62
@@ -139,6 +165,11 @@ def lane_key(slot: int, run: objects.RunState) -> Key:
 def line_key(of: Key, lane: flow.Lane) -> Key:
     """A lane's key in `LINES`, from its key in `LANES`."""
     return (of[0], of[1], of[2], lane.gate, SORT_BIAS + lane.sort, lane.seq)
+
+
+def ask_key(slot: int, ask: flow.Ask) -> Key:
+    """A waiting ask's key in `ASK_LINES`."""
+    return (slot, ask.line, SORT_BIAS + ask.sort, ask.seq)
 
 
 def open_key(slot: int, run: objects.RunState, control: str, scope: str) -> Key:

@@ -44,3 +44,13 @@ class ResumeRun(Command, kw_only=True):
     """Take every reason to pause from a run (P31)."""
 
     run: str
+
+
+class SetProject(Command, kw_only=True):
+    """Change what holds for the whole project; goes to the project slot.
+
+    Attributes:
+        ceiling: How many runs execute at once in the whole project; 0 for no limit.
+    """
+
+    ceiling: int

@@ -236,3 +236,80 @@ class RegistryReported(Message, kw_only=True):
 
     reporter: int
     version: int
+
+
+class PlaceAsked(Message, kw_only=True):
+    """A run could start but for the gates; to the project slot (DESIGN 4).
+
+    Attributes:
+        run: The run, or empty for a start that is probed.
+        app: Its app.
+        workflow: Its workflow.
+        lane: Its lane.
+        keys: The gate keys that it needs, the group's first.
+        sort: Its sort key, milliseconds since 1970 UTC.
+        version: The version of gate keys by which it asks.
+        then: `wait`, `stop`, or `refuse` for a start that is probed.
+        claim: Of a probe, whether it takes the place that it finds.
+        number: Of a probe, its number at the home.
+    """
+
+    run: str
+    app: str
+    workflow: str
+    lane: str
+    keys: list[str]
+    sort: int
+    version: int
+    then: str = "wait"
+    claim: bool = False
+    number: int = 0
+
+
+class PlaceAnswered(Message, kw_only=True):
+    """What the project slot says to an ask; to the home.
+
+    Attributes:
+        run: The run that asked, or empty for a start that is probed.
+        app: Its app.
+        workflow: Its workflow.
+        lane: Its lane.
+        keys: The gate keys that were asked for.
+        version: The version of gate keys by which it was asked.
+        answer: `grant`, `full`, or to a probe also `room`.
+        number: Of a probe, its number at the home.
+    """
+
+    run: str
+    app: str
+    workflow: str
+    lane: str
+    keys: list[str]
+    version: int
+    answer: str
+    number: int = 0
+
+
+class PlaceReturned(Message, kw_only=True):
+    """A run no longer executes, or a grant was of no use; to the project slot."""
+
+    app: str
+    workflow: str
+    keys: list[str]
+
+
+class Holding(Record, kw_only=True):
+    """How many runs of a workflow execute under some gate keys."""
+
+    app: str
+    workflow: str
+    keys: list[str]
+    count: int
+
+
+class HoldingTold(Message, kw_only=True):
+    """A partition counts by a newer version of the gate keys; to the project slot."""
+
+    reporter: int
+    version: int
+    held: list[Holding]

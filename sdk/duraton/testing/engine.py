@@ -303,8 +303,20 @@ class Engine:
         return {"debounce": [], "batch": [], "concurrency": {"limit": 0, "inUse": in_use}}
 
     async def set_ceiling(self, ceiling: int) -> None:
-        """Set the project's ceiling; flow control is not part of this version."""
-        raise RefusedError("not-yet", f"this version has no ceiling to set to {ceiling}")
+        """Set the project's ceiling; 0 is no limit.
+
+        Raises:
+            RefusedError: It is below 0.
+        """
+        reply = await self._host.ask(
+            lambda core: core.command(
+                commands.SetProject(id=core.new_id(), caller=TESTER, ceiling=ceiling),
+                ANSWER_TIMEOUT_S,
+            )
+        )
+        if not reply.ok:
+            raise RefusedError(reply.code or "refused", reply.message or "refused")
+        await self.settle()
 
     async def bulk(self, act: str, **filters: Any) -> Shown:  # noqa: ARG002 - as above
         """Act on many runs; not part of this version."""

@@ -106,6 +106,8 @@ class RunStarted(Fact, kw_only=True):
         results: How many results the invocation carries.
         first: Whether it is the run's first start.
         throttled: What a first start takes of the throttle, or None.
+        gates: The gate keys under which it is counted across workflows (DESIGN 4).
+        granted: The run whose ask it uses up, or None where it needed none.
     """
 
     run: str
@@ -121,6 +123,8 @@ class RunStarted(Fact, kw_only=True):
     results: int = 0
     first: bool = False
     throttled: Throttled | None = None
+    gates: list[str] = []
+    granted: str | None = None
 
 
 class RunSuspended(Fact, kw_only=True):

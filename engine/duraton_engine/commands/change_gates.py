@@ -1,0 +1,69 @@
+"""Gate keys have changed: what executes is counted by the new ones (DESIGN 4, gates)."""
+
+from collections import Counter
+
+from duraton_engine.context import EngineContext
+from duraton_engine.controls.look import look_at
+from duraton_engine.controls.project import keys_of
+from duraton_engine.state import tables
+from duraton_engine.state.flow import PROJECT, UNSEEN
+from duraton_schemas.records import journal as facts
+from duraton_schemas.records import messages
+from duraton_schemas.slots import PROJECT_SLOT
+from duraton_streams.partition.machine import Transition
+from duraton_streams.partition.transition import first_slot
+from duraton_streams.state.table import Key, scan_all
+
+RUNS_A_FACT = 500
+
+
+def change_gates(tx: Transition, engine: EngineContext, version: int) -> None:
+    """At every partition, in the transition that applies the change; in this order.
+
+    1. Executing runs get the keys under which they count from here on; none is stopped.
+    2. The project slot is told all of them, in order with this partition's asks and releases.
+    3. Asks that are not answered no longer count.
+    4. Lanes that wait for places, or for a gate that is gone, are looked at.
+    """
+    own = first_slot(tx.partition, tx.partitions)
+    counts: Counter[tuple[str, str, tuple[str, ...]]] = Counter()
+    changed: dict[int, list[facts.RunGates]] = {}
+    # 1
+    for key, _ in scan_all(tx.state, tables.LIVE):
+        slot = int(key[0])
+        run = tx.state.get(tables.RUNS, key)
+        assert run is not None, "an executing run exists"
+        keys = keys_of(look_at(tx, engine, slot, run))
+        if keys:
+            counts[run.app, run.workflow, keys] += 1
+        if keys != run.gates:
+            changed.setdefault(slot, []).append(facts.RunGates(run=run.id, gates=list(keys)))
+    for slot, runs in changed.items():
+        for first in range(0, len(runs), RUNS_A_FACT):
+            tx.emit(slot, facts.RunsRegated(runs=runs[first : first + RUNS_A_FACT]))
+    # 2
+    held = [
+        messages.Holding(app=app, workflow=workflow, keys=list(keys), count=count)
+        for (app, workflow, keys), count in sorted(counts.items())
+    ]
+    told = messages.HoldingTold(reporter=tx.partition, version=version, held=held)
+    tx.send(PROJECT_SLOT, told, source=own)
+    # 3
+    for of in _workflows(tx, tables.ASKED):
+        tx.emit(int(of[0]), facts.AsksDropped(app=str(of[1]), workflow=str(of[2])))
+    # 4
+    for of, _ in scan_all(tx.state, tables.WAITING):
+        if tx.state.scan(tables.LINES, (*of, PROJECT), 1):
+            tx.emit(int(of[0]), facts.LanesReviewed(app=str(of[1]), workflow=str(of[2])))
+            engine.opened(of, UNSEEN)
+
+
+def _workflows(tx: Transition, table: tables.MarkTable) -> list[Key]:
+    """The workflows that have rows in a table, each once."""
+    found: list[Key] = []
+    after: Key | None = None
+    while rows := tx.state.scan(table, (), 1, after):
+        of = rows[0][0][:3]
+        found.append(of)
+        after = (*of, "\U0010ffff")
+    return found

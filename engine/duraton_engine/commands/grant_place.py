@@ -1,0 +1,226 @@
+"""At the project slot: count what executes under each gate key, and grant places (DESIGN 4).
+
+An ask stands before the first of its keys that has no room, in the order of sort keys. While
+partitions report their counts by a newer version of the gate keys, nothing is granted or
+answered: asks stand in a line of their own until all have.
+"""
+
+from duraton_engine.calls import PlacesFreed
+from duraton_engine.context import EngineContext
+from duraton_engine.controls.project import CEILING, group_of
+from duraton_engine.state import tables
+from duraton_engine.state.flow import Ask
+from duraton_engine.state.objects import RegistryHead
+from duraton_schemas.records import journal as facts
+from duraton_schemas.records import messages
+from duraton_schemas.slots import PROJECT_SLOT, partition_of
+from duraton_streams.partition.machine import Transition
+
+UNSETTLED = ""
+"""The line of asks that wait until all partitions count by the newest gate keys."""
+
+
+def place_asked(
+    tx: Transition, engine: EngineContext, slot: int, message: messages.PlaceAsked
+) -> None:
+    """A run or a start asks for places."""
+    assert message.envelope is not None, "a message that was sent has its envelope"
+    home = message.envelope.source
+    name = message.run or f"{home}/{message.number}"
+    ask = Ask(
+        app=message.app,
+        workflow=message.workflow,
+        lane=message.lane,
+        home=home,
+        partition=message.envelope.partition,
+        keys=tuple(message.keys),
+        line=UNSETTLED,
+        sort=message.sort,
+        seq=tx.next_seq,
+        version=message.version,
+        then=message.then,
+        claim=message.claim,
+        number=message.number,
+    )
+    if not settled(tx):
+        _stand(tx, name, ask, UNSETTLED)
+        return
+    _weigh(tx, engine, name, ask, stands=False)
+
+
+def settled(tx: Transition) -> bool:
+    """Whether every partition counts by the newest version of the gate keys."""
+    head = tx.state.get(tables.REGISTRY_HEAD, (PROJECT_SLOT,)) or RegistryHead()
+    rows = tx.state.scan(tables.HOLDINGS, (PROJECT_SLOT,), tx.partitions)
+    return len(rows) == tx.partitions and all(row.version >= head.gates for _, row in rows)
+
+
+def _room(tx: Transition, engine: EngineContext, key: str) -> bool:
+    if key == CEILING:
+        limit: int | None = engine.registrations.ceiling or None
+    else:
+        limit = engine.registrations.group_max(group_of(key) or "")
+    if limit is None:
+        return True
+    count = tx.state.get(tables.PLACES, (PROJECT_SLOT, key))
+    return (count.count if count is not None else 0) < limit
+
+
+def _weigh(tx: Transition, engine: EngineContext, name: str, ask: Ask, *, stands: bool) -> bool:
+    """Answer an ask if that can be done now; otherwise it stands where there is no room.
+
+    Returns:
+        Whether it was answered.
+    """
+    full = next((key for key in ask.keys if not _room(tx, engine, key)), None)
+    if ask.then == "refuse":
+        _answer_probe(tx, name, ask, full, stands=stands)
+        return True
+    if full is None:
+        _grant(tx, name, ask)
+        return True
+    if ask.then == "stop" and full != CEILING and _holds(tx, ask, full):
+        if stands:
+            tx.emit(PROJECT_SLOT, facts.AskGone(run=name))
+        _answer(tx, name, ask, "full")
+        return True
+    if not stands:
+        _stand(tx, name, ask, full)
+    elif ask.line != full:
+        tx.emit(PROJECT_SLOT, facts.AskMoved(run=name, line=full))
+    return False
+
+
+def _holds(tx: Transition, ask: Ask, key: str) -> bool:
+    """Whether the asking workflow itself holds a place under a key (P24)."""
+    holder = (PROJECT_SLOT, ask.partition, key, ask.app, ask.workflow)
+    return tx.state.get(tables.HOLDERS, holder) is not None
+
+
+def _answer_probe(tx: Transition, name: str, ask: Ask, full: str | None, *, stands: bool) -> None:
+    """A start that may be refused: by the group's count, not by the ceiling's (P28)."""
+    if full is None and ask.claim:
+        _grant(tx, name, ask)
+        return
+    if stands:
+        tx.emit(PROJECT_SLOT, facts.AskGone(run=name))
+    _answer(tx, name, ask, "room" if full in (None, CEILING) else "full")
+
+
+def _stand(tx: Transition, name: str, ask: Ask, line: str) -> None:
+    stood = facts.AskStood(
+        run=name,
+        app=ask.app,
+        workflow=ask.workflow,
+        lane=ask.lane,
+        home=ask.home,
+        partition=ask.partition,
+        keys=list(ask.keys),
+        line=line,
+        sort=ask.sort,
+        version=ask.version,
+        then=ask.then,
+        claim=ask.claim,
+        number=ask.number,
+    )
+    tx.emit(PROJECT_SLOT, stood)
+
+
+def _grant(tx: Transition, name: str, ask: Ask) -> None:
+    granted = facts.PlaceGranted(
+        run=name,
+        app=ask.app,
+        workflow=ask.workflow,
+        partition=ask.partition,
+        keys=list(ask.keys),
+    )
+    tx.emit(PROJECT_SLOT, granted)
+    _answer(tx, name, ask, "grant")
+
+
+def _answer(tx: Transition, name: str, ask: Ask, answer: str) -> None:
+    answered = messages.PlaceAnswered(
+        run="" if ask.then == "refuse" else name,
+        app=ask.app,
+        workflow=ask.workflow,
+        lane=ask.lane,
+        keys=list(ask.keys),
+        version=ask.version,
+        answer=answer,
+        number=ask.number,
+    )
+    tx.send(ask.home, answered, source=PROJECT_SLOT)
+
+
+def place_returned(
+    tx: Transition, engine: EngineContext, slot: int, message: messages.PlaceReturned
+) -> None:
+    """A run no longer executes, or nobody could use a grant."""
+    assert message.envelope is not None, "a message that was sent has its envelope"
+    released = facts.PlacesReleased(
+        app=message.app,
+        workflow=message.workflow,
+        partition=message.envelope.partition,
+        keys=message.keys,
+    )
+    tx.emit(PROJECT_SLOT, released)
+    _serve(tx, engine, message.keys)
+
+
+def holding_told(
+    tx: Transition, engine: EngineContext, slot: int, message: messages.HoldingTold
+) -> None:
+    """A partition counts by a newer version; with the last one, all that waited is weighed."""
+    reported = facts.HoldingReported(
+        partition=message.reporter,
+        version=message.version,
+        held=[
+            facts.Held(app=each.app, workflow=each.workflow, keys=each.keys, count=each.count)
+            for each in message.held
+        ],
+    )
+    tx.emit(PROJECT_SLOT, reported)
+    serve_all(tx, engine)
+
+
+def places_freed(tx: Transition, engine: EngineContext, call: PlacesFreed) -> None:
+    """There may be room under some keys, or under any: after a start or a used up share."""
+    if call.keys is None:
+        serve_all(tx, engine)
+    else:
+        _serve(tx, engine, list(call.keys))
+
+
+def serve_all(tx: Transition, engine: EngineContext) -> None:
+    """Weigh what waits before every key, for example since a limit was raised."""
+    if partition_of(PROJECT_SLOT, tx.partitions) != tx.partition or not settled(tx):
+        return
+    lines: list[str] = []
+    after = None
+    while rows := tx.state.scan(tables.ASK_LINES, (PROJECT_SLOT,), 1, after):
+        line = str(rows[0][0][1])
+        lines.append(line)
+        after = (PROJECT_SLOT, line, (1 << 64) - 1)
+    _serve(tx, engine, lines)
+
+
+def _serve(tx: Transition, engine: EngineContext, lines: list[str]) -> None:
+    """Weigh what stands before some keys, in order, as long as there is room."""
+    if not settled(tx):
+        return
+    share = engine.settings.starts_max
+    for number, line in enumerate(lines):
+        while share > 0:
+            if line != UNSETTLED and not _room(tx, engine, line):
+                break
+            rows = tx.state.scan(tables.ASK_LINES, (PROJECT_SLOT, line), 1)
+            if not rows:
+                break
+            name = rows[0][1].run
+            ask = tx.state.get(tables.ASKS, (PROJECT_SLOT, name))
+            assert ask is not None, "an ask that stands in a line is kept"
+            _weigh(tx, engine, name, ask, stands=True)
+            share -= 1
+        if share <= 0:
+            tx.call_at(tx.now, PlacesFreed(tuple(lines[number:])))
+            return
