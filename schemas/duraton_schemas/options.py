@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from duraton_schemas.canonical import check_path
+from duraton_schemas.cap import check_cap
 from duraton_schemas.errors import KeyPathError, OptionsError, ValueFormError
 from duraton_schemas.values import check_depth
 
@@ -131,6 +132,8 @@ class WorkflowOptions(
         self.retry.check(f"{self.name}.retry")
         for control, fields in self.controls().items():
             _check_control(self.name, control, fields)
+        if self.cap is not None:
+            check_cap(self.name, self.cap)
         if self.debounce is not None and self.batch is not None:
             raise OptionsError(f"{self.name}: debounce and batch contradict each other (P13)")
 

@@ -41,10 +41,13 @@ def register_app(tx: Transition, engine: EngineContext, command: commands.Regist
     tx.effect(Reply(command.id, ok=True, version=version, warnings=warnings))
 
 
+_ENFORCED = frozenset(("cap",))
+
+
 def _warnings(app: AppOptions) -> tuple[str, ...]:
     found = []
     for workflow in app.workflows:
-        controls = workflow.controls()
+        controls = set(workflow.controls()) - _ENFORCED
         if controls:
             names = ", ".join(sorted(controls))
             found.append(f"{workflow.name}: recorded, but not enforced by this version: {names}")

@@ -101,7 +101,7 @@ def _start(
     tx.undo(lambda: engine.room.free(seat.boot, text))
     started = unended_run(tx.state, slot, run_id)
     given = input_of(tx.state, slot, run_id)
-    tx.effect(ToRunner(seat.boot, invoke_frame(tx, slot, started, given)))
+    tx.effect(ToRunner(seat.boot, invoke_frame(tx, engine, slot, started, given)))
 
 
 def release(tx: Transition, engine: EngineContext, run: RunState) -> None:

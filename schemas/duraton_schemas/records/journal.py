@@ -5,7 +5,7 @@ Facts are coarse (DESIGN 2): what a fact implies is not written again.
 `RunEnded` the releases, `StepFailed` its retry's timer.
 """
 
-from duraton_schemas.records.common import Caller, Cause, ErrorInfo, Fact, Place, Record, Spend
+from duraton_schemas.records.common import Caller, Cause, ErrorInfo, Fact, Place, Record, StepSpend
 from duraton_schemas.records.public import Event
 
 
@@ -361,7 +361,7 @@ class StepCompleted(Fact, kw_only=True):
     seen: int
     output: str
     started_at: int | None = None
-    spend: Spend | None = None
+    spend: StepSpend | None = None
 
 
 class StepFailed(Fact, kw_only=True):
@@ -382,7 +382,7 @@ class StepFailed(Fact, kw_only=True):
     retry_at: int | None = None
     retry: str | None = None
     started_at: int | None = None
-    spend: Spend | None = None
+    spend: StepSpend | None = None
 
 
 class StepDue(Fact, kw_only=True):
@@ -403,7 +403,7 @@ class StepDiscarded(Fact, kw_only=True):
     attempt: int
     token: str
     reason: str
-    spend: Spend | None = None
+    spend: StepSpend | None = None
 
 
 class WaitAcknowledged(Fact, kw_only=True):
