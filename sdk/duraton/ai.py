@@ -97,8 +97,8 @@ class AISteps:
             messages: The messages, as the endpoint takes them.
             stream: Whether the answer is asked for piece by piece; the step's output
                 is then what the pieces make together, in the same form.
-            on_text: Told each piece of the first choice's text as it comes; an attempt
-                that is repeated tells its own pieces again.
+            on_text: Told each piece of the first choice's text as it comes, which makes
+                it stream; an attempt that is repeated tells its own pieces again.
             base_url: Where the endpoint is; OPENAI_BASE_URL, or OpenAI's, where None.
             api_key: Its key; OPENAI_API_KEY where None.
             timeout: How long the endpoint may be silent.

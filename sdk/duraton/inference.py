@@ -66,6 +66,8 @@ async def infer(request: Request, base_url: str | None, api_key: str | None) -> 
     headers = {"content-type": "application/json"}
     key = models_key(api_key)
     if key is not None:
+        if not (key.isascii() and key.isprintable()):
+            raise StepUseError("the API key holds characters that no header takes")
         headers["authorization"] = f"Bearer {key}"
     elif url == MODELS_URL_DEFAULT:
         raise StepUseError("OpenAI needs a key: set OPENAI_API_KEY, or pass api_key=...")
@@ -98,7 +100,7 @@ def _place(url: httpx.URL) -> str:
 def _url(base_url: str | None) -> str:
     url = models_url(base_url)
     if not url.startswith(("http://", "https://")):
-        raise StepUseError(f"base_url must begin with http:// or https://, not {url!r}"[:300])
+        raise StepUseError("base_url must begin with http:// or https://, as in http://host/v1")
     return url
 
 

@@ -263,6 +263,7 @@ async def test_an_endpoint_that_stays_silent_is_a_failure(duraton, provider):
     [
         ({"base_url": "localhost:1"}, "base_url"),
         ({"temperature": float("nan")}, "cannot be written"),
+        ({"api_key": "sk-\nx"}, "no header takes"),
         ({"base_url": "https://api.openai.com/v1"}, "OPENAI_API_KEY"),
     ],
 )

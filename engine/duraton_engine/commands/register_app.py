@@ -42,6 +42,7 @@ def register_app(tx: Transition, engine: EngineContext, command: commands.Regist
 
 
 _ENFORCED = frozenset(("cap",))
+"""Controls that are carried out; the others are recorded only."""
 
 
 def _warnings(app: AppOptions) -> tuple[str, ...]:

@@ -1,8 +1,7 @@
 """The attempts of a run's steps: code that is executed here, requests to the engine."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from duraton.runtime.calls import Call, State, Work
 from duraton.runtime.cap import halted
@@ -10,7 +9,7 @@ from duraton.runtime.code import StepInfo, current_step_var, execute, execute_me
 from duraton.runtime.failures import frame_error
 from duraton.runtime.live import Live
 from duraton.runtime.tally import Tally
-from duraton_schemas.wire.frames import FrameError, StepMemo
+from duraton_schemas.wire.frames import FrameError, FrameUsage, StepMemo
 
 
 class Attempts:
@@ -73,13 +72,13 @@ class Attempts:
         key = f"{live.run}:{step}:{n}"
         current_step_var.set(StepInfo(live.shown_run, step, n, call.attempt, key))
         host.observer.execution_began(live.shown_run, live.shown_prefix + step, call.attempt)
-        tally = Tally()
+        tally = None if work.metering is None else Tally()
         result: str | FrameError
         try:
-            if work.metering is None:
+            if tally is None:
                 answer = await execute(host, work)
             else:
-                answer = await execute_metered(host, work, work.metering, tally)
+                answer = await execute_metered(host, work, tally)
             result = stored(answer, f"the output of step {step!r}")
         except asyncio.CancelledError as error:
             if live.ended:
@@ -90,14 +89,20 @@ class Attempts:
         except BaseException as error:  # noqa: BLE001 - whatever it is, the run is told
             result = frame_error(error)
         # An attempt that failed costs what it used as well (P29).
-        self._answer(call, result, started_at=started_at, usage=list(tally.usages))
+        self._answer(call, result, started_at, tally.usages if tally is not None else ())
 
-    def _answer(self, call: Call, result: str | FrameError, **fields: Any) -> None:
+    def _answer(
+        self,
+        call: Call,
+        result: str | FrameError,
+        started_at: int | None = None,
+        usage: Sequence[FrameUsage] = (),
+    ) -> None:
         live, step = self._live, call.key[0]
         if live.ended or call.state is not State.EXECUTING:
             return
         call.state = State.ANSWERED
-        frame = call.frame(live.run, live.token, **fields)
+        frame = call.frame(live.run, live.token, started_at=started_at, usage=list(usage))
         if isinstance(result, FrameError):
             frame.error = result
             live.tell_failure(f"step {step!r}, attempt {call.attempt},", result)

@@ -11,7 +11,7 @@ from typing import Any
 from duraton.runtime.calls import Work
 from duraton.runtime.failures import frame_error
 from duraton.runtime.host import Host
-from duraton.runtime.tally import Metering, Tally, tally_var
+from duraton.runtime.tally import Tally, tally_var
 from duraton_schemas import values
 from duraton_schemas.errors import ValueFormError, ValueSizeError
 from duraton_schemas.values import STEP_OUTPUT_BYTES_MAX
@@ -66,11 +66,13 @@ async def execute(host: Host, work: Work) -> Any:
     return answer
 
 
-async def execute_metered(host: Host, work: Work, metering: Metering, tally: Tally) -> Any:
+async def execute_metered(host: Host, work: Work, tally: Tally) -> Any:
     """The output of an AI step: its code's answer, metered first and then parsed.
 
     So what the answer cost is known though parsing it raises.
     """
+    metering = work.metering
+    assert metering is not None, "it is an AI step's"
     tally_var.set(tally)
     with host.awaiting_network() if work.awaits_network else nullcontext():
         answer = await execute(host, work)
