@@ -2,7 +2,7 @@
 
 import msgspec
 
-from duraton_schemas.records.common import ErrorInfo
+from duraton_schemas.records.common import ErrorInfo, StepSpend
 from duraton_schemas.wire.frames import Frame
 
 
@@ -72,6 +72,22 @@ class EventAnswered(msgspec.Struct, frozen=True):
     run: str | None = None
     error: ErrorInfo | None = None
     blocker: str | None = None
+
+
+class Metered(msgspec.Struct, frozen=True):
+    """A call of a model was paid for.
+
+    Attributes:
+        app: The app, or empty where the run has ended and nobody knows any more.
+        workflow: The workflow, likewise.
+        spend: What it used, of one model.
+        prices: The version of the price table that was in force.
+    """
+
+    app: str
+    workflow: str
+    spend: StepSpend
+    prices: str
 
 
 class RegistryMoved(msgspec.Struct, frozen=True):

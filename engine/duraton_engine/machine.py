@@ -25,6 +25,7 @@ from duraton_engine.commands import (
     offer_event,
     record_event,
     register_app,
+    set_prices,
     set_project,
     settle_runner,
     wait_for_event,
@@ -55,6 +56,7 @@ from duraton_streams.state.table import StateReader, scan_all
 
 _COMMANDS: Mapping[type, Callable[[Transition, EngineContext, Any], None]] = {
     commands.RegisterApp: register_app.register_app,
+    commands.SetPrices: set_prices.set_prices,
     commands.CancelRun: act_on_run.cancel_run,
     commands.PauseRun: act_on_run.pause_run,
     commands.ResumeRun: act_on_run.resume_run,

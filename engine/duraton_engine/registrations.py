@@ -8,23 +8,26 @@ import msgspec
 from duraton_engine.controls.flow import Flow
 from duraton_engine.state import tables
 from duraton_schemas.controls import Together
+from duraton_schemas.default_prices import DEFAULT_PRICES
 from duraton_schemas.options import AppOptions, ProjectOptions, WorkflowOptions
+from duraton_schemas.prices import PriceTable
 from duraton_schemas.records.public import RegistryEntry
 from duraton_streams.state.table import StateReader, scan_all
 
-APP, SHAPE, PROJECT = "app", "shape", "project"
+APP, SHAPE, PROJECT, PRICES = "app", "shape", "project", "prices"
 ASKED, READY, RETIRING = '"asked"', '"ready"', '"retiring"'
 """Bodies of a wait shape's entries: made known, known everywhere, about to be taken away."""
 
 
 class Registrations:
-    """The workflows, triggers and wait shapes that a partition decides by.
+    """The workflows, triggers, wait shapes and prices that a partition decides by.
 
     Args:
         together: What holds where a workflow states no `together`, or None (P22).
 
     Attributes:
         ceiling: How many runs execute at once in the whole project; 0 for no limit.
+        prices: What tokens of each model cost.
     """
 
     def __init__(self, together: Together | None = None) -> None:
@@ -38,6 +41,7 @@ class Registrations:
         self.ceiling = 0
         self._shapes: dict[str, list[str]] = {}
         self._ready: set[tuple[str, str]] = set()
+        self.prices = DEFAULT_PRICES
 
     def refresh(self, state: StateReader, version: int) -> None:
         """Index the registry at a version, unless that is what is indexed."""
@@ -49,6 +53,7 @@ class Registrations:
         self._shapes, self._ready = {}, set()
         for key, row in scan_all(state, tables.APPLIED, (SHAPE,)):
             self._index_shape(str(key[1]), row.body)
+        self._index_prices(state)
         self._version = version
 
     def applied(self, state: StateReader, entry: RegistryEntry) -> None:
@@ -63,6 +68,8 @@ class Registrations:
             self._index_project(entry.body)
         elif entry.kind == SHAPE:
             self._index_shape(entry.key, entry.body)
+        elif entry.kind == PRICES:
+            self._index_prices(state)
         self._version = entry.version
 
     def _index_apps(self, state: StateReader) -> None:
@@ -108,6 +115,11 @@ class Registrations:
         else:
             self._ready.discard((name, path))
 
+    def _index_prices(self, state: StateReader) -> None:
+        row = state.get(tables.APPLIED, (PRICES, PRICES))
+        found = None if row is None else row.body
+        self.prices = DEFAULT_PRICES if found is None else decode_prices(found)
+
     def match(self, event: str) -> list[tuple[str, str]]:
         """The workflows that an event of that name starts, each once, in a fixed order."""
         homes = list(self._by_name.get(event, ()))
@@ -140,6 +152,11 @@ class Registrations:
     def ready(self, event: str, path: str) -> bool:
         """Whether every partition sends events of that shape."""
         return (event, path) in self._ready
+
+
+def decode_prices(body: str) -> PriceTable:
+    """A price table that was checked when it was accepted."""
+    return msgspec.json.decode(body, type=PriceTable)
 
 
 def registered_apps(state: StateReader) -> Iterator[AppOptions]:

@@ -1,11 +1,22 @@
-"""Between a runner's frames and the log's records: errors, usage, refused answers.
+"""Between a runner's frames and the log's records: errors, spend, refused answers.
 
 The two have types of their own: a frame may gain a field without a new version of a
 record's schema, and the other way round.
 """
 
+from duraton_schemas.cap import read_cap
+from duraton_schemas.options import WorkflowOptions
 from duraton_schemas.records.common import ErrorInfo, Spend
-from duraton_schemas.wire.frames import Complete, Fail, FrameError, FrameSpend, Stale, Step, Suspend
+from duraton_schemas.wire.frames import (
+    Complete,
+    Fail,
+    FrameCap,
+    FrameError,
+    FrameSpend,
+    Stale,
+    Step,
+    Suspend,
+)
 
 
 def error_info(error: FrameError) -> ErrorInfo:
@@ -32,18 +43,20 @@ def frame_error(error: ErrorInfo) -> FrameError:
     )
 
 
-def spend_of(spend: FrameSpend | None) -> Spend | None:
-    """A runner's usage as it is stored."""
-    if spend is None:
-        return None
-    return Spend(tokens=spend.tokens, cost=spend.cost, unknown=spend.unknown)
-
-
 def frame_spend(spend: Spend | None) -> FrameSpend | None:
-    """Stored usage as a frame carries it."""
+    """A run's committed spend as a frame carries it."""
     if spend is None:
         return None
-    return FrameSpend(tokens=spend.tokens, cost=spend.cost, unknown=spend.unknown)
+    unknown = spend.unknown or spend.cost_unknown
+    return FrameSpend(tokens=spend.tokens, cost=spend.cost, unknown=unknown)
+
+
+def frame_cap(options: WorkflowOptions | None) -> FrameCap | None:
+    """A workflow's cap as a frame carries it, or None without one."""
+    if options is None or options.cap is None:
+        return None
+    cap = read_cap(options.name, options.cap)
+    return FrameCap(max_tokens=cap.max_tokens, max_cost=cap.max_cost)
 
 
 def stale_answer(answer: Step | Suspend | Complete | Fail, epoch: int = 0) -> Stale:

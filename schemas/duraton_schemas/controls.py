@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import msgspec
 
 from duraton_schemas.canonical import check_path
+from duraton_schemas.cap import Cap, read_cap
 from duraton_schemas.errors import KeyPathError, OptionsError
 
 PERIOD_MS_MAX = 100 * 366 * 86_400_000
@@ -170,13 +171,6 @@ class Idempotency(msgspec.Struct, frozen=True):
     period_ms: int
 
 
-class Cap(msgspec.Struct, frozen=True):
-    """The most that one run may spend: micro-dollars, tokens (P29)."""
-
-    max_cost: float | None = None
-    max_tokens: int | None = None
-
-
 class Budget(msgspec.Struct, frozen=True):
     """The most that a workflow's runs may spend in a rolling window (P30).
 
@@ -260,7 +254,6 @@ _FORMS: Mapping[str, _Form] = {
     "idempotency": _Form(
         "idempotency", Idempotency, {"key": PATH, "periodMs": MS}, ("key", "periodMs")
     ),
-    "cap": _Form("cap", Cap, {"maxCost": MONEY, "maxTokens": COUNT}),
     "budget": _Form(
         "budget",
         Budget,
@@ -280,7 +273,7 @@ _FORMS: Mapping[str, _Form] = {
     ),
 }
 
-NAMES = (*_FORMS, "key")
+NAMES = (*_FORMS, "cap", "key")
 """The wire names of all flow control fields."""
 
 T = TypeVar("T")
@@ -301,12 +294,14 @@ def read_controls(workflow: str, stated: Mapping[str, Any]) -> Controls:
     for name, form in _FORMS.items():
         if stated.get(name) is not None:
             found[form.field] = _read(f"{workflow}.{name}", form, stated[name])
+    if stated.get("cap") is not None:
+        found["cap"] = read_cap(workflow, stated["cap"])
     if stated.get("key") is not None:
         found["key"] = _value(workflow, "key", PATH, stated["key"])
     controls = Controls(**found)
-    for name, axes in (("cap", controls.cap), ("budget", controls.budget)):
-        if axes is not None and axes.max_cost is None and axes.max_tokens is None:
-            raise OptionsError(f"{workflow}.{name}: state maxCost, maxTokens or both")
+    budget = controls.budget
+    if budget is not None and budget.max_cost is None and budget.max_tokens is None:
+        raise OptionsError(f"{workflow}.budget: state maxCost, maxTokens or both")
     if controls.debounce is not None and controls.batch is not None:
         raise OptionsError(
             f"{workflow}: debounce and batch contradict each other; state one of them (P13)"

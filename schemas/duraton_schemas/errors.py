@@ -6,6 +6,7 @@ SchemaError
 ├── KeyPathError             a key path that cannot be read (P4)
 ├── DurationError            a duration that cannot be read
 ├── OptionsError             a registration that cannot work (P4, P33)
+├── PricesError              a price table that cannot work
 ├── ValueFormError           a value that JSON cannot carry (P43)
 └── ValueSizeError           a value above its limit (P58)
 
@@ -57,6 +58,13 @@ class OptionsError(SchemaError):
 
     code = "options-refused"
     advice = "Correct the named option and register again."
+
+
+class PricesError(SchemaError):
+    """A price table that cannot work; the one before it stays in force."""
+
+    code = "prices-refused"
+    advice = "Correct what the message names; `duraton prices get --json` shows the form."
 
 
 class ValueFormError(SchemaError):

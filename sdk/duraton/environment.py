@@ -17,6 +17,19 @@ def auth_headers(api_key: str | None) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 
+MODELS_URL_DEFAULT = "https://api.openai.com/v1"
+
+
+def models_url(url: str | None) -> str:
+    """Where models are called: the argument, OPENAI_BASE_URL, or OpenAI's own."""
+    return (url or os.environ.get("OPENAI_BASE_URL") or MODELS_URL_DEFAULT).rstrip("/")
+
+
+def models_key(api_key: str | None) -> str | None:
+    """The key for calls of models: the argument or OPENAI_API_KEY; None without."""
+    return api_key or os.environ.get("OPENAI_API_KEY") or None
+
+
 def sdk_version() -> str:
     """The SDK's language and version."""
     try:

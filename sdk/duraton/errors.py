@@ -2,10 +2,11 @@
 
 DuratonError
 ├── NonRetriableError        raised by user code: retrying cannot help
+│   ├── BudgetError          the run's cap is used up
+│   └── InferenceRefusedError  the endpoint of `ctx.step.ai.infer` refuses the call
 ├── RetryAfterError          raised by user code: try again then
-├── BudgetError              the run's cap is used up
+├── InferenceError           a call of `ctx.step.ai.infer` failed
 ├── StepUseError             a call of ctx.step that cannot work
-├── NotAvailableError        a part of the SDK that this version does not have
 ├── TargetError              TARGET names no app
 │   ├── TargetNotFoundError
 │   ├── TargetImportError
@@ -80,21 +81,26 @@ class BudgetError(NonRetriableError):
     advice = "Raise the workflow's cap and replay the run."
 
 
+class InferenceError(DuratonError):
+    """The endpoint of `ctx.step.ai.infer` was not reached, or failed; the step is tried again."""
+
+    code = "inference-failed"
+    advice = "Give the step a retry policy; look at the endpoint if it recurs."
+
+
+class InferenceRefusedError(NonRetriableError):
+    """The endpoint of `ctx.step.ai.infer` refuses the call; trying again cannot help."""
+
+    code = "inference-refused"
+    advice = "Correct what the endpoint's message names: the key, the model or the messages."
+
+
 class StepUseError(DuratonError):
     """A call of `ctx.step` whose arguments cannot work."""
 
     code = "step-misused"
     retriable = False
     advice = "Correct the call that the message names."
-    __duraton_final__ = True
-
-
-class NotAvailableError(DuratonError):
-    """A part of the SDK that this version does not have yet."""
-
-    code = "not-available"
-    retriable = False
-    advice = "Use what the message names instead."
     __duraton_final__ = True
 
 

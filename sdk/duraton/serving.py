@@ -135,9 +135,9 @@ class ServedApp:
         return 0 if self._served is None else self._served.executing
 
     @property
-    def threads_executing(self) -> int:
-        """Worker threads that execute a step."""
-        return 0 if self._served is None else self._served.host.threads_executing
+    def busy_elsewhere(self) -> bool:
+        """Whether worker threads or the network have something in hand for a step."""
+        return self._served is not None and self._served.host.busy_elsewhere
 
     async def register(self) -> None:
         """Register the app at the engine; while that is away, tried again in the background.

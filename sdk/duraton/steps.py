@@ -23,7 +23,6 @@ from duraton_schemas.canonical import canonical_text, check_path
 from duraton_schemas.duration import Duration, to_ms
 from duraton_schemas.errors import DurationError, KeyPathError, OptionsError
 from duraton_schemas.options import Retry
-from duraton_schemas.wire.frames import FrameSpend
 
 if TYPE_CHECKING:
     from duraton.context import Event
@@ -198,16 +197,9 @@ class Steps:
     async def _ask(self, kind: str, id: str, request: dict[str, Any]) -> Any:
         return values.load(await self._execution.call(_id(id), kind, request))
 
-    async def metered(
-        self,
-        id: str,
-        work: Work,
-        retry: RetryPolicy | None,
-        meter: Callable[[Any], FrameSpend],
-    ) -> Any:
+    async def metered(self, id: str, work: Work, retry: RetryPolicy | None) -> Any:
         """A step of kind `ai`, for `ctx.step.ai`."""
-        metered = Work(work.function, work.args, work.kwargs, meter)
-        return values.load(await self._begin("ai", id, metered, retry))
+        return values.load(await self._begin("ai", id, work, retry))
 
     def _child(self, workflow: object) -> tuple[str, str]:
         if isinstance(workflow, WorkflowDefinition):

@@ -7,7 +7,7 @@ from duraton_api.view.reads import EventFilter, RunFilter
 from duraton_schemas.codec import Codec
 from duraton_schemas.ids import run_id
 from duraton_schemas.records import journal as j
-from duraton_schemas.records.common import Caller, Cause, ErrorInfo, FactHeader, Place, Spend
+from duraton_schemas.records.common import Caller, Cause, ErrorInfo, FactHeader, Place, StepSpend
 from duraton_schemas.records.public import Event
 from duraton_streams.logs.base import EVENTS, JOURNAL, NewRecord
 from duraton_streams.logs.memory import MemoryLog
@@ -153,7 +153,7 @@ class Journal:
             number=number,
             seen=number - 1,
             output=f'{{"n":{number - 1}}}',
-            spend=Spend(tokens=3, cost=5),
+            spend=StepSpend(tokens=3, cost=5, model="m", prompt=2, completion=1),
         )
 
     def completed_run(self, steps=1, data=None):
@@ -264,7 +264,7 @@ class Journal:
                     attempt=1,
                     token="0.1.1",
                     reason="stale",
-                    spend=Spend(tokens=1, unknown=True),
+                    spend=StepSpend(tokens=1, unknown=True, cost_unknown=True),
                 )
             )
             return phase, number, pending

@@ -449,6 +449,33 @@ async def test_answers_of_no_run_and_of_other_partitions_are_stale(world):
         wire.Step(
             run=RUN, token="0.1.1", step="a", error=wire.FrameError(message="", name="n" * 501)
         ),
+        wire.Step(
+            run=RUN,
+            token="0.1.1",
+            step="a",
+            kind="ai",
+            output="1",
+            usage=[wire.FrameUsage(tokens=-1)],
+        ),
+        wire.Step(
+            run=RUN,
+            token="0.1.1",
+            step="a",
+            kind="ai",
+            output="1",
+            usage=[wire.FrameUsage(cost=2**53)],
+        ),
+        wire.Step(
+            run=RUN,
+            token="0.1.1",
+            step="a",
+            kind="ai",
+            output="1",
+            usage=[wire.FrameUsage(model="m" * 501)],
+        ),
+        wire.Step(
+            run=RUN, token="0.1.1", step="a", kind="ai", output="1", usage=[wire.FrameUsage()] * 21
+        ),
         wire.Fail(run=RUN, token="0.1.1", error=wire.FrameError(message="", retry_at=2**63)),
         wire.Fail(run=RUN, token="0.1.1", error=wire.FrameError(message="", retry_after_ms=-1)),
         wire.Complete(run=RUN, token="0.1.1", seen=-1),

@@ -335,11 +335,11 @@ class End:
             elif isinstance(fact, facts.StepCompleted):
                 key = (names[fact.run], fact.step, fact.n)
                 assert key not in steps, f"{key} completed twice"
-                steps[key] = (fact.attempt, plain(fact.output), fact.at)
+                steps[key] = (fact.attempt, plain(fact.output), fact.at, used(fact))
             elif isinstance(fact, facts.StepFailed):
                 key = (names[fact.run], fact.step, fact.n, fact.attempt)
                 assert key not in failures, f"{key} failed twice"
-                failures[key] = (plain(fact.error.message), fact.retry_at, fact.at)
+                failures[key] = (plain(fact.error.message), fact.retry_at, fact.at, used(fact))
         executions = Counter(
             (names[run], step, attempt, at) for run, step, attempt, at in engine.executions
         )
@@ -358,6 +358,11 @@ class End:
 
 ENDED = ("runs", "inputs", "outputs", "queue", "waiting", "live", "held", "held_posts", "waits")
 """Tables that are empty once nothing is under way."""
+
+
+def used(fact):
+    """The tokens that an attempt used."""
+    return fact.spend.tokens if fact.spend is not None else 0
 
 
 def left(core):

@@ -7,6 +7,7 @@ are repeated until the engine has taken them, as a careful caller would do.
 import asyncio
 
 from duraton import CronConfig, NonRetriableError, RetryConfig, define_workflow
+from duraton.context import current_step
 
 FAST = RetryConfig(max_attempts=3, backoff="fixed", initial_delay_ms=1_000)
 
@@ -135,6 +136,22 @@ async def ticking(ctx):
     return await ctx.step.run("tick", flaky("tock", 0))
 
 
+async def capped(ctx):
+    """Each call costs 400 tokens, the first one twice; the third is halted at 1,200."""
+
+    def call(failing):
+        def parse(_answer):
+            if current_step().attempt <= failing:
+                raise ValueError("no JSON")
+            return "parsed"
+
+        return {"usage": {"prompt_tokens": 300, "completion_tokens": 100}, "model": "m"}, parse
+
+    for step, failing in (("a", 1), ("b", 0), ("c", 0)):
+        answer, parse = call(failing)
+        await ctx.step.ai.wrap(step, flaky(answer, 0), parse=parse, retry=FAST)
+
+
 async def one(drive, name, count=1, time="120s"):
     for n in range(count):
         await drive.send(name, {"n": n})
@@ -191,6 +208,10 @@ async def run_teller(drive):
     await one(drive, "teller", 2, "5s")
 
 
+async def run_capped(drive):
+    await one(drive, "capped", 1, "10s")
+
+
 async def run_dedupe(drive):
     for n in range(3):
         await drive.send("two_steps", {"n": n % 2}, dedupe=f"same{n % 2}")
@@ -234,6 +255,7 @@ WORKFLOWS = (
     define_workflow("racing", racing),
     define_workflow("teller", teller),
     define_workflow("told", told),
+    define_workflow("capped", capped, cap={"maxTokens": 1_200}),
 )
 TICKING = (define_workflow("ticking", ticking, cron=CronConfig("* * * * *", "UTC")),)
 
@@ -249,6 +271,7 @@ PROGRAMS = {
     "parallel": (WORKFLOWS, run_parallel),
     "racing": (WORKFLOWS, run_racing),
     "teller": (WORKFLOWS, run_teller),
+    "capped": (WORKFLOWS, run_capped),
     "dedupe": (WORKFLOWS, run_dedupe),
     "cron": (TICKING, run_cron),
     "acts": (WORKFLOWS, run_acts),

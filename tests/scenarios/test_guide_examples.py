@@ -34,6 +34,57 @@ async def test_the_tests_of_the_testing_guide_pass(shop, duraton):
     await names["test_an_order_outlives_a_crash"](duraton)
 
 
+class Models:
+    """A provider's client, and functions that call models, as the guide's reader has them."""
+
+    def __init__(self):
+        self.chat = self.completions = self
+        self.asked = []
+
+    async def create(self, *, model, messages):
+        message = {"role": "assistant", "content": f"{messages[0]['content']} in short"}
+        usage = {"prompt_tokens": 1000, "completion_tokens": 100}
+        return {"model": f"{model}-2024-07-18", "choices": [{"message": message}], "usage": usage}
+
+    async def ask(self, name=None):
+        self.asked.append(name)
+        text = "{" if len(self.asked) == 1 else '["sum", "due"]' if name is None else "yes"
+        return {"text": text, "usage": {"input_tokens": 300, "output_tokens": 10}}
+
+
+async def test_the_programs_of_the_guide_to_ai_spend(duraton):
+    summary, _, rank, extract, test = examples("docs/guides/ai-spend.md")
+    models = Models()
+    names = {
+        "client": models,
+        "ask": models.ask,
+        "call_house_model": lambda: {"in": 5, "out": 2, "order": [2, 1]},
+    }
+    for program in (summary, rank, extract, test):
+        exec(compile(program, "docs/guides/ai-spend.md", "exec"), names)
+    async with duraton(
+        [names[f"{each}_wf"] for each in ("summarize", "rank", "extract")]
+    ) as engine:
+        [answer] = await engine.send("text.added", {"text": "War and Peace"})
+        await engine.settle()
+        run = await engine.run(answer.run_id)
+        assert (run.output, run.spend.cost) == ("War and Peace in short", 0.00021)
+
+        [answer] = await engine.send("list.added")
+        await engine.settle()
+        run = await engine.run(answer.run_id)
+        assert (run.spend.tokens, run.steps[0].spend.model) == (7, "house-model")
+
+        # Its first answer could not be parsed and was paid for: 310 each for that, for the
+        # second, and for one of the two that the check asks for.
+        [answer] = await engine.send("form.sent")
+        await engine.advance("10s")
+        run = await engine.run(answer.run_id)
+        assert [step.spend.tokens for step in run.steps] == [620, 620]
+        assert run.status == "completed"
+    await names["test_the_run_is_halted"]()
+
+
 async def test_the_app_of_the_runners_guide_is_served_and_registers_itself(shop, monkeypatch):
     pytest.importorskip("fastapi")
     names = {}

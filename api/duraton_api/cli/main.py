@@ -7,7 +7,19 @@ from typing import Any
 
 import typer
 
-from duraton_api.cli import dev, doctor, logs, runs, send, serve, show, sql, topics, worker
+from duraton_api.cli import (
+    dev,
+    doctor,
+    logs,
+    prices,
+    runs,
+    send,
+    serve,
+    show,
+    sql,
+    topics,
+    worker,
+)
 from duraton_api.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandFailedError, describe
 from duraton_api.version import VERSION
 
@@ -51,6 +63,7 @@ app.command("send")(send.send)
 app.add_typer(runs.app, name="runs")
 app.add_typer(logs.app, name="log")
 app.add_typer(topics.app, name="topics")
+app.add_typer(prices.app, name="prices")
 app.command("sql")(sql.sql)
 app.command("doctor")(doctor.doctor)
 

@@ -67,6 +67,18 @@ class Remote:
         """
         return self._ask("POST", path, json=body)
 
+    def put(self, path: str, body: bytes) -> Any:
+        """The JSON that a write answers.
+
+        Args:
+            path: The call's path.
+            body: JSON, which is sent as it stands.
+
+        Raises:
+            CommandFailedError: The engine is not there, or refuses.
+        """
+        return self._ask("PUT", path, content=body, headers={"content-type": "application/json"})
+
     def _ask(self, method: str, path: str, **more: Any) -> Any:
         try:
             response = self._client.request(method, path, **more)

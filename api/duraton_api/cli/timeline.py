@@ -110,10 +110,9 @@ def _facts(run: dict[str, Any]) -> list[tuple[str, str]]:
     if reason:
         word = "paused" if run.get("pausedBy") else "waits" if run.get("waitingFor") else "error"
         found.append((word, reason))
-    spend = run["spend"]
-    if spend["tokens"]:
-        cost = "cost unknown" if spend["cost"] is None else f"${spend['cost']:.4f}"
-        found.append(("spend", f"{spend['tokens']} tokens, {cost}"))
+    spent = _spend(run["spend"])
+    if spent:
+        found.append(("spend", spent))
     if run["discarded"]:
         found.append(("discarded", f"{run['discarded']} late answers"))
     if run["stepsTruncated"]:
@@ -133,6 +132,8 @@ def _of_step(step: dict[str, Any]) -> list[Moment]:
     if status == "completed" and step["endedAt"]:
         tried = f", attempt {step['attempts']}" if step["attempts"] > 1 else ""
         told = f"{step['id']} completed{tried}"
+        spent = _spend(step.get("spend") or {})
+        told += f" ({spent})" if spent else ""
         if step["kind"] not in ("sleep", "send"):
             told += f": {show.short(step['output'])}"
         found.append(Moment(step["endedAt"], told, "green"))
@@ -141,6 +142,15 @@ def _of_step(step: dict[str, Any]) -> list[Moment]:
         told = f"{step['id']} {status}" + (f" until {until}" if until else "")
         found.append(Moment(step["startedAt"], told, "blue"))
     return found
+
+
+def _spend(spend: dict[str, Any]) -> str:
+    """What was spent; empty where nothing was."""
+    if not (spend.get("tokens") or spend.get("knownCost") or spend.get("usageUnknown")):
+        return ""
+    cost = "cost unknown" if spend["cost"] is None else f"${spend['cost']:.4f}"
+    more = ", some usage unknown" if spend["usageUnknown"] else ""
+    return f"{spend['tokens']} tokens, {cost}{more}"
 
 
 def _error(failed: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ from duraton_api.http.call import Call, Endpoint
 from duraton_api.http.events import EventsApi
 from duraton_api.http.guard import Guard, problem_response
 from duraton_api.http.keys import ACT, EVENTS, READ, REGISTER, Keyring
+from duraton_api.http.prices import PricesApi
 from duraton_api.http.runs import RunsApi
 from duraton_api.http.system import SystemApi
 from duraton_api.http.workflows import WorkflowsApi
@@ -49,6 +50,7 @@ def create_app(
 def _routes(backend: Backend) -> list[Route]:
     events, runs = EventsApi(backend), RunsApi(backend)
     workflows, system = WorkflowsApi(backend), SystemApi(backend)
+    prices = PricesApi(backend)
     table: list[tuple[str, Endpoint]] = [
         ("/events", Endpoint(POST=(EVENTS, events.post), GET=(READ, events.list))),
         ("/events/{id:path}", Endpoint(GET=(READ, events.get))),
@@ -68,6 +70,7 @@ def _routes(backend: Backend) -> list[Route]:
         ("/runners", Endpoint(GET=(READ, workflows.runners))),
         ("/flow-state", Endpoint(GET=(READ, workflows.flow_state))),
         ("/project", Endpoint(GET=(READ, _not_yet), PUT=(ACT, _not_yet))),
+        ("/prices", Endpoint(GET=(READ, prices.get), PUT=(ACT, prices.put))),
         ("/stream", Endpoint(GET=(READ, _not_yet))),
         ("/healthz", Endpoint(GET=(None, system.health))),
         ("/readyz", Endpoint(GET=(None, system.ready))),

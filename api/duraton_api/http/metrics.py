@@ -5,11 +5,15 @@ from collections.abc import Callable, Sequence
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from duraton_engine.effects import Metered
 from duraton_schemas.records import journal as j
 from duraton_schemas.records.common import Fact
 
 COMMIT_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 5)
 REQUEST_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+
+AI_SERIES_MAX = 2_000
+"""Combinations of app, workflow and model that are counted apart; others are one."""
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
 
@@ -26,6 +30,9 @@ class Metrics:
         facts: Committed facts.
         commit_seconds: How long a batch's commit took.
         requests: HTTP requests, by `status` class such as 2xx.
+        ai_tokens: Tokens of models, by `app`, `workflow` and `model`.
+        ai_cost: Dollars, by the same.
+        ai_unknown: Calls of models whose usage or cost is not known, by the same.
     """
 
     def __init__(self) -> None:
@@ -56,6 +63,20 @@ class Metrics:
             buckets=REQUEST_BUCKETS_S,
             registry=self.registry,
         )
+        labels = ["app", "workflow", "model"]
+        self.ai_tokens = Counter(
+            "duraton_ai_tokens", "Tokens of models.", labels, registry=self.registry
+        )
+        self.ai_cost = Counter(
+            "duraton_ai_cost_dollars", "Cost of calls of models.", labels, registry=self.registry
+        )
+        self.ai_unknown = Counter(
+            "duraton_ai_unknown_calls",
+            "Calls of models whose usage or cost is not known.",
+            labels,
+            registry=self.registry,
+        )
+        self._ai_labels: set[tuple[str, str, str]] = set()
         self._view_queue = Gauge(
             "duraton_view_queued_facts",
             "Committed facts that the view has not folded yet.",
@@ -92,6 +113,19 @@ class Metrics:
             self.runs_started.inc(started)
         self.facts.inc(len(facts))
         self.batches.labels(str(partition)).inc()
+
+    def metered(self, effect: Metered) -> None:
+        """Count what a call of a model used."""
+        spend = effect.spend
+        labels = (effect.app, effect.workflow, spend.model or "unknown")
+        if labels not in self._ai_labels:
+            if len(self._ai_labels) >= AI_SERIES_MAX:
+                labels = ("other", "other", "other")
+            self._ai_labels.add(labels)
+        self.ai_tokens.labels(*labels).inc(spend.tokens)
+        self.ai_cost.labels(*labels).inc(spend.cost / 1_000_000)
+        if spend.unknown or spend.cost_unknown:
+            self.ai_unknown.labels(*labels).inc()
 
     def request(self, status: int, seconds: float) -> None:
         """Count an HTTP request."""

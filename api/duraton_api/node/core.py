@@ -15,6 +15,7 @@ import msgspec
 from duraton_api.errors import AnswerUnknownError, EngineStoppedError, PendingError
 from duraton_api.node.append import Appender
 from duraton_api.node.settings import EMBEDDED_PROCESSOR, NodeSettings
+from duraton_api.node.unpriced import Unpriced
 from duraton_api.node.waiting import Post, Waiting
 from duraton_api.runners.clock import Clock as GatewayClock
 from duraton_api.runners.gateway import Gateway
@@ -24,7 +25,14 @@ from duraton_api.version import VERSION
 from duraton_api.view.view import View
 from duraton_engine.calls import Call, RoomFreed
 from duraton_engine.decoding import POST_HEADER, REGISTRY_HEADER
-from duraton_engine.effects import EventAccepted, EventAnswered, RegistryMoved, Reply, ToRunner
+from duraton_engine.effects import (
+    EventAccepted,
+    EventAnswered,
+    Metered,
+    RegistryMoved,
+    Reply,
+    ToRunner,
+)
 from duraton_engine.machine import EngineMachine
 from duraton_engine.registrations import APP, Registrations, registered_apps
 from duraton_engine.room import Room
@@ -57,6 +65,9 @@ class Counts(Protocol):
 
     def batch(self, partition: int, facts: Sequence[tuple[int, Fact]]) -> None:
         """A batch's facts were committed."""
+
+    def metered(self, effect: Metered) -> None:
+        """What a call of a model used was committed."""
 
 
 class Core:
@@ -97,6 +108,7 @@ class Core:
         self.room = Room(self._room_freed)
         self.waiting = Waiting()
         self.registry = 0
+        self._unpriced = Unpriced()
         self.hub = Hub(
             node=settings.node,
             partitions=log.partitions,
@@ -178,8 +190,15 @@ class Core:
                 waiting.replied(effect)
             elif isinstance(effect, RegistryMoved):
                 self.registry = max(self.registry, effect.version)
+            elif isinstance(effect, Metered):
+                self._metered(effect)
         if frames:
             self.gateway.deliver(frames)
+
+    def _metered(self, effect: Metered) -> None:
+        self._unpriced.note(effect)
+        if self.metrics is not None:
+            self.metrics.metered(effect)
 
     # Calls --------------------------------------------------------------------------
 
@@ -337,7 +356,7 @@ class Core:
 
 
 def _target_slot(command: commands.Command) -> int:
-    if isinstance(command, (commands.RegisterApp, commands.SetProject)):
+    if isinstance(command, (commands.RegisterApp, commands.SetPrices, commands.SetProject)):
         return PROJECT_SLOT
     if isinstance(command, (commands.CancelRun, commands.PauseRun, commands.ResumeRun)):
         return run_slot(command.run)

@@ -17,7 +17,15 @@ from duraton_schemas.values import (
     check_depth,
     text_bytes,
 )
-from duraton_schemas.wire.frames import Complete, Fail, FrameError, Step, Suspend
+from duraton_schemas.wire.frames import (
+    USAGES_MAX,
+    Complete,
+    Fail,
+    FrameError,
+    FrameUsage,
+    Step,
+    Suspend,
+)
 
 NUMBER_MAX = 2**53
 """Counts and times beyond it cannot be told apart in JSON."""
@@ -110,12 +118,23 @@ def _fault_of_step(step: Step) -> str | None:
         return f"step {step.step!r} waits for a path or value that is too long"
     if step.retry is not None and not _is_policy(step.retry):
         return f"step {step.step!r} states a retry policy that is none"
-    spend = step.spend
-    if spend is not None and not (0 <= spend.tokens < NUMBER_MAX and 0 <= spend.cost < NUMBER_MAX):
-        return f"step {step.step!r} spent {spend.tokens} tokens, {spend.cost} micro-dollars"
+    if step.usage and not _is_usage(step.usage):
+        return f"step {step.step!r} states a usage that is none"
     if step.error is not None:
         return _fault_of_error(step.error)
     return _lack_of_step(step)
+
+
+def _is_usage(usage: list[FrameUsage]) -> bool:
+    if len(usage) > USAGES_MAX:
+        return False
+    for each in usage:
+        if each.model is not None and len(each.model) > NAME_LENGTH_MAX:
+            return False
+        counts = (each.tokens, each.prompt, each.completion, each.cached, each.cache_writes)
+        if not all(0 <= count < NUMBER_MAX for count in (*counts, each.cost or 0)):
+            return False
+    return True
 
 
 def _is_policy(text: str) -> bool:

@@ -327,6 +327,14 @@ class Reads:
             ).fetchone()
         return None if row is None else _workflow(row)
 
+    def registry(self, kind: str, key: str) -> str | None:
+        """A registry entry as JSON text, or None where there is none."""
+        with self._reading() as db:
+            row = db.execute(
+                "SELECT body FROM registry WHERE kind = ? AND key = ?", (kind, key)
+            ).fetchone()
+        return None if row is None else row[0]
+
     def in_use(self) -> int:
         """How many runs execute."""
         with self._reading() as db:

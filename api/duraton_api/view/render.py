@@ -9,6 +9,7 @@ import msgspec
 from duraton_api.view import shapes
 from duraton_api.view.runfold import RunFold
 from duraton_api.view.schema import num_partition, num_place, num_seq
+from duraton_api.view.spending import spend_shape, step_spend_shape
 from duraton_api.view.states import (
     NO_OUTPUT,
     Failure,
@@ -132,10 +133,7 @@ def run_fields(state: RunState, status: str, event: EventInfo, *, whole: bool) -
         "waiting_for": waiting_shape(state.waiting),
         "paused_by": paused_shape(state.pauses),
         "error": error_shape(state.error),
-        "spend": shapes.SpendShape(
-            tokens=state.tokens,
-            cost=None if state.cost_unknown else state.cost / 1_000_000,
-        ),
+        "spend": spend_shape(state),
         "parent": state.parent,
         "failed_run": state.failed_run,
         "on_failure_run": state.failure_run,
@@ -172,6 +170,7 @@ def step_shape(step: StepState) -> shapes.StepShape:
         child=step.child,
         number=step.number,
         seen=step.seen,
+        spend=step_spend_shape(step.spend),
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from duraton_api.view.spending import spent
 from duraton_api.view.states import (
     FAILURES_KEPT,
     Failure,
@@ -15,7 +16,7 @@ from duraton_api.view.states import (
     Waiting,
 )
 from duraton_schemas.records import journal as j
-from duraton_schemas.records.common import ErrorInfo, Fact, Spend
+from duraton_schemas.records.common import ErrorInfo, Fact
 
 _WAITING_KIND = {"sleep": "sleep", "wait": "event", "invoke": "child"}
 RUNNER: Final = Waiting(kind="runner")
@@ -230,7 +231,7 @@ def _step_completed(run: RunFold, fact: j.StepCompleted) -> None:
             step.started_at = fact.started_at
     run.dirty_steps[step.seq] = step
     if fact.spend is not None:
-        _spent(run.state, fact.spend)
+        spent(run.state, step, fact.spend)
 
 
 def _step_failed(run: RunFold, fact: j.StepFailed) -> None:
@@ -247,7 +248,7 @@ def _step_failed(run: RunFold, fact: j.StepFailed) -> None:
         del run.pending[fact.step, fact.n]
     else:
         step.status = "retrying"
-    _spent(run.state, fact.spend)
+    spent(run.state, step, fact.spend)
 
 
 def _step_due(run: RunFold, fact: j.StepDue) -> None:
@@ -260,7 +261,7 @@ def _step_due(run: RunFold, fact: j.StepDue) -> None:
 
 def _step_discarded(run: RunFold, fact: j.StepDiscarded) -> None:
     run.state.discarded += 1
-    _spent(run.state, fact.spend)
+    spent(run.state, None, fact.spend)
 
 
 def _wait_acknowledged(run: RunFold, fact: j.WaitAcknowledged) -> None:
@@ -343,13 +344,6 @@ def _quarantined(run: RunFold, fact: j.RunQuarantined) -> None:
 def _pause(state: RunState, pause: Pause) -> None:
     others = [old for old in state.pauses if old.reason != pause.reason]
     state.pauses = [*others, pause]
-
-
-def _spent(state: RunState, spend: Spend | None) -> None:
-    if spend is not None:
-        state.tokens += spend.tokens
-        state.cost += spend.cost
-        state.cost_unknown = state.cost_unknown or spend.unknown
 
 
 RUN_FACTS: Mapping[type[Fact], Callable[[RunFold, Any], None]] = {

@@ -11,7 +11,7 @@ views `runs`, `steps` and `event_runs` unpack all that for people.
 from duraton_schemas.records.common import Place
 from duraton_streams.logs.base import COMMANDS, EVENTS, JOURNAL, MESSAGES
 
-FORM = 1
+FORM = 2
 
 PLACE_TOPICS = (EVENTS, JOURNAL, MESSAGES, COMMANDS)
 _TOPIC_NUMBERS = {topic: number for number, topic in enumerate(PLACE_TOPICS)}
@@ -124,6 +124,13 @@ CREATE TABLE workflows (
     options TEXT NOT NULL,
     PRIMARY KEY (app, name)
 ) WITHOUT ROWID;
+CREATE TABLE registry (
+    kind TEXT NOT NULL,
+    key TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    body TEXT,
+    PRIMARY KEY (kind, key)
+) WITHOUT ROWID;
 CREATE TABLE parked (
     partition INTEGER NOT NULL,
     seq INTEGER NOT NULL,
@@ -167,6 +174,7 @@ CREATE VIEW runs AS SELECT
     ifnull(json_extract(detail, '$.tokens'), 0) AS tokens,
     ifnull(json_extract(detail, '$.cost'), 0) AS cost_micros,
     ifnull(json_extract(detail, '$.costUnknown'), 0) AS cost_unknown,
+    ifnull(json_extract(detail, '$.usageUnknown'), 0) AS usage_unknown,
     num >> 51 AS partition,
     num & 2251799813685247 AS first_seq,
     json_extract(detail, '$.lastSeq') AS last_seq,
@@ -202,6 +210,9 @@ _STEP_COLUMNS = """
     json_extract({d}, '$.child') AS child,
     ifnull(json_extract({d}, '$.number'), 0) AS number,
     ifnull(json_extract({d}, '$.seen'), 0) AS seen,
+    json_extract({d}, '$.spend.model') AS model,
+    ifnull(json_extract({d}, '$.spend.tokens'), 0) AS tokens,
+    ifnull(json_extract({d}, '$.spend.cost'), 0) AS cost_micros,
     json_extract({d}, '$.seq') AS seq
 """
 TABLES += (
@@ -232,6 +243,7 @@ NAMES = (
             "events",
             "apps",
             "workflows",
+            "registry",
             "parked",
             "gaps",
         )

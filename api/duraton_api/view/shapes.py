@@ -65,10 +65,39 @@ class PausedShape(Shape, kw_only=True):
 
 
 class SpendShape(Shape, kw_only=True):
-    """What AI steps used: tokens, and dollars, or None where a price was not known."""
+    """What AI steps used, failed attempts included.
+
+    Attributes:
+        tokens: As billed.
+        cost: Dollars; None where some of it is not known.
+        known_cost: Dollars, of what is known; a cap counts these.
+        usage_unknown: Whether an answer did not say what it used; that counts 0.
+    """
 
     tokens: int
     cost: float | None
+    known_cost: float
+    usage_unknown: bool
+
+
+class StepSpendShape(SpendShape, kw_only=True):
+    """What a step used, all its attempts together.
+
+    Attributes:
+        model: The model, or the models.
+        prompt: Tokens of the prompt, cached ones included.
+        completion: Tokens of the completion.
+        cached: Those of the prompt that were read from a cache.
+        cache_writes: Those of the prompt that were written to a cache.
+        prices: The version of the price table that gave the cost, or None.
+    """
+
+    model: str | None
+    prompt: int
+    completion: int
+    cached: int
+    cache_writes: int
+    prices: str | None
 
 
 class TriggerShape(Shape, kw_only=True):
@@ -102,6 +131,7 @@ class StepShape(Shape, kw_only=True):
         errors: Its newest failed attempts.
         number: The number of its result within the run; 0 without one.
         seen: How many results the handler had when it called it.
+        spend: What its calls of models used, or None where it called none.
     """
 
     id: str
@@ -122,6 +152,7 @@ class StepShape(Shape, kw_only=True):
     child: str | None
     number: int
     seen: int
+    spend: StepSpendShape | None
 
 
 class RunItem(Shape, kw_only=True):

@@ -65,6 +65,21 @@ class Waiting(Stored, kw_only=True):
     others: int = 0
 
 
+class Spent(Stored, kw_only=True):
+    """What a step's attempts used together; fields as in `StepSpend`."""
+
+    tokens: int = 0
+    cost: int = 0
+    unknown: bool = False
+    cost_unknown: bool = False
+    model: str | None = None
+    prompt: int = 0
+    completion: int = 0
+    cached: int = 0
+    cache_writes: int = 0
+    prices: str | None = None
+
+
 class StepState(Stored, kw_only=True):
     """A step.
 
@@ -73,6 +88,7 @@ class StepState(Stored, kw_only=True):
         status: `completed`, `failed`, `retrying`, `due`, `waiting` or `cancelled`.
         attempts: Executions so far.
         failures: Its newest failed attempts.
+        spend: What its calls of models used, or None.
         output: What it gave, as JSON; `NO_OUTPUT` without.
     """
 
@@ -98,6 +114,7 @@ class StepState(Stored, kw_only=True):
     placed: bool = False
     ready: bool = False
     failures: list[Failure] = []
+    spend: Spent | None = None
     output: msgspec.Raw = NO_OUTPUT
 
     @property
@@ -152,6 +169,7 @@ class RunState(Stored, kw_only=True):
     tokens: int = 0
     cost: int = 0
     cost_unknown: bool = False
+    usage_unknown: bool = False
     steps: int = 0
     discarded: int = 0
     last_seq: int = 0

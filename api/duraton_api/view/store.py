@@ -35,6 +35,8 @@ INLINE_STEPS_MAX = 16
 """Steps that stand in the run's own row, where it began and ended in one batch."""
 INLINE_BYTES_MAX = 16_384
 """Bytes of their outputs; lists of runs read past them."""
+KEPT_KINDS = frozenset(("prices",))
+"""Kinds of registry entries that are kept as they are; apps have tables of their own."""
 CACHE_KIB = 16_384
 """SQLite's page cache of the writing connection."""
 
@@ -293,6 +295,8 @@ class Store:
             for entry in fold.registry:
                 if entry.kind == "app":
                     self._register(entry.version, entry.key, entry.body)
+                elif entry.kind in KEPT_KINDS:
+                    self._keep(entry.kind, entry.key, entry.version, entry.body)
             if self.searchable:
                 search.index_runs(self.db, fold.dirty)
             self.db.executemany(
@@ -300,6 +304,14 @@ class Store:
                 " SET next = excluded.next, seq = excluded.seq, at = excluded.at",
                 [(partition, *position) for partition, position in moved.items()],
             )
+
+    def _keep(self, kind: str, key: str, version: int, body: str | None) -> None:
+        self.db.execute(
+            "INSERT INTO registry VALUES (?, ?, ?, ?) ON CONFLICT (kind, key) DO UPDATE SET"
+            " version = excluded.version, body = excluded.body"
+            " WHERE excluded.version > registry.version",
+            (kind, key, version, body),
+        )
 
     def _register(self, version: int, app: str, body: str | None) -> None:
         known = self.db.execute("SELECT version FROM apps WHERE name = ?", (app,)).fetchone()

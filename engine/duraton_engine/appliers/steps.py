@@ -6,7 +6,7 @@ from duraton_engine.appliers.places import drain_bucket
 from duraton_engine.state import objects, tables
 from duraton_engine.state.objects import RunState, StepState, step_key
 from duraton_schemas.records import journal as facts
-from duraton_schemas.records.common import Spend
+from duraton_schemas.records.common import Spend, add_spend
 from duraton_schemas.values import text_bytes
 from duraton_streams.state.table import StateWriter
 
@@ -27,14 +27,8 @@ def _stop_timer(state: StateWriter, slot: int, run: RunState, step: str, n: int)
 
 
 def _spend(run: RunState, spend: Spend | None) -> None:
-    if spend is None:
-        return
-    old = run.spend or Spend()
-    run.spend = Spend(
-        tokens=old.tokens + spend.tokens,
-        cost=old.cost + spend.cost,
-        unknown=old.unknown or spend.unknown,
-    )
+    if spend is not None:
+        run.spend = add_spend(run.spend, spend)
 
 
 def step_called(state: StateWriter, fact: facts.StepCalled) -> None:

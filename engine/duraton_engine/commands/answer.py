@@ -8,13 +8,15 @@ from duraton_engine.commands.lose_invoke import lose_invoke
 from duraton_engine.commands.release import release
 from duraton_engine.commands.start_run import start_or_queue
 from duraton_engine.context import EngineContext
+from duraton_engine.controls.token_throttle import debit
 from duraton_engine.effects import ToRunner
 from duraton_engine.errors import STEPS_TOO_MANY
+from duraton_engine.metering import spend_of
 from duraton_engine.retry import next_attempt_at
 from duraton_engine.state import objects, tables
 from duraton_engine.state.objects import RunState, step_key
 from duraton_engine.state.reading import unended_run
-from duraton_engine.wire import error_info, spend_of, stale_answer
+from duraton_engine.wire import error_info, stale_answer
 from duraton_schemas.ids import run_slot
 from duraton_schemas.options import Retry
 from duraton_schemas.records import journal as facts
@@ -28,7 +30,7 @@ def answered(tx: Transition, engine: EngineContext, call: Answered) -> None:
     slot = run_slot(frame.run)
     run = tx.state.get(tables.RUNS, (slot, frame.run))
     if run is None or not run.epoch or run.token(tx.partition) != frame.token:
-        _stale(tx, slot, run, call)
+        _stale(tx, engine, slot, run, call)
         return
     if isinstance(frame, Step):
         _step(tx, engine, slot, run, call.boot, frame)
@@ -41,7 +43,9 @@ def answered(tx: Transition, engine: EngineContext, call: Answered) -> None:
         _fail(tx, engine, slot, run, call.boot, frame)
 
 
-def _stale(tx: Transition, slot: int, run: RunState | None, call: Answered) -> None:
+def _stale(
+    tx: Transition, engine: EngineContext, slot: int, run: RunState | None, call: Answered
+) -> None:
     frame = call.frame
     if isinstance(frame, Step):
         known = run is not None and step_key(frame.step, frame.n) in run.steps
@@ -54,8 +58,10 @@ def _stale(tx: Transition, slot: int, run: RunState | None, call: Answered) -> N
                 attempt=frame.attempt,
                 token=frame.token,
                 reason="stale token" if run is not None else "the run has ended",
-                spend=spend_of(frame.spend),
+                spend=spend_of(tx, engine, run, frame.usage),
             )
+            if run is not None:
+                discarded.drained = debit(tx, engine, slot, run, discarded.spend)
             tx.emit(slot, discarded)
     tx.effect(ToRunner(call.boot, stale_answer(frame, tx.epoch)))
 

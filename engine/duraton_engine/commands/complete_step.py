@@ -7,11 +7,12 @@ from duraton_engine.commands.start_run import start_or_queue
 from duraton_engine.context import EngineContext
 from duraton_engine.controls.token_throttle import debit
 from duraton_engine.errors import RUN_STATE_TOO_LARGE
+from duraton_engine.metering import spend_of
 from duraton_engine.retry import next_attempt_at, read_policy
 from duraton_engine.state import objects
 from duraton_engine.state.objects import RunState, StepState, step_key
 from duraton_engine.state.reading import input_of, unended_run
-from duraton_engine.wire import error_info, spend_of
+from duraton_engine.wire import error_info
 from duraton_schemas.options import Retry
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records.common import Caller, ErrorInfo, Place
@@ -42,7 +43,7 @@ def complete(
         seen=old.seen if old is not None else frame.seen,
         output=output,
         started_at=frame.started_at,
-        spend=spend_of(frame.spend),
+        spend=spend_of(tx, engine, run, frame.usage),
     )
     completed.drained = debit(tx, engine, slot, run, completed.spend)
     tx.emit(slot, completed)
@@ -92,7 +93,7 @@ def fail(
         retry_at=retry_at,
         retry=frame.retry,
         started_at=frame.started_at,
-        spend=spend_of(frame.spend),
+        spend=spend_of(tx, engine, run, frame.usage),
     )
     failed.drained = debit(tx, engine, slot, run, failed.spend)
     tx.emit(slot, failed)

@@ -1,9 +1,10 @@
 """The frames that tell a runner about a run."""
 
+from duraton_engine.context import EngineContext
 from duraton_engine.effects import ToRunner
 from duraton_engine.state import objects, tables
 from duraton_engine.state.objects import RunInput, RunState, split_step_key
-from duraton_engine.wire import frame_error, frame_spend
+from duraton_engine.wire import frame_cap, frame_error, frame_spend
 from duraton_schemas.wire.frames import (
     Ack,
     Cancel,
@@ -22,7 +23,9 @@ ENGINE_KINDS = frozenset(("sleep", "wait", "invoke"))
 """Kinds of steps that the engine brings to their end."""
 
 
-def invoke_frame(tx: Transition, slot: int, run: RunState, given: RunInput) -> Invoke:
+def invoke_frame(
+    tx: Transition, engine: EngineContext, slot: int, run: RunState, given: RunInput
+) -> Invoke:
     """All that a runner needs to execute a run from its beginning."""
     events = [
         FrameEvent(
@@ -49,6 +52,7 @@ def invoke_frame(tx: Transition, slot: int, run: RunState, given: RunInput) -> I
         steps=_memos(tx.state, slot, run) if run.steps else [],
         results=run.results,
         spend=frame_spend(run.spend),
+        cap=frame_cap(engine.registrations.workflow(run.app, run.workflow)),
         started_at=run.started_at or tx.now,
         root=given.caller.root,
     )

@@ -153,4 +153,4 @@ def begin(
     # 4
     started = unended_run(tx.state, slot, run_id)
     given = input_of(tx.state, slot, run_id)
-    tx.effect(ToRunner(seat.boot, invoke_frame(tx, slot, started, given)))
+    tx.effect(ToRunner(seat.boot, invoke_frame(tx, engine, slot, started, given)))

@@ -10,7 +10,7 @@ from duraton_engine.controls.look import Block, Look
 from duraton_engine.state import tables
 from duraton_engine.state.lanes import TOKEN_THROTTLE, gate_of
 from duraton_engine.state.objects import RunState
-from duraton_schemas.records.common import Drained, Scopes, Spend
+from duraton_schemas.records.common import Drained, Scopes, StepSpend
 from duraton_schemas.records.journal import RunStarted
 from duraton_streams.partition.machine import Transition
 
@@ -46,7 +46,7 @@ def due(look: Look, scope: str) -> int | None:
 
 
 def debit(
-    tx: Transition, engine: EngineContext, slot: int, run: RunState, spend: Spend | None
+    tx: Transition, engine: EngineContext, slot: int, run: RunState, spend: StepSpend | None
 ) -> Drained | None:
     """What a step's tokens make of its run's bucket, for the fact that records the step."""
     if spend is None or spend.tokens <= 0:

@@ -27,6 +27,16 @@ class RegisterApp(Command, kw_only=True):
     body: str
 
 
+class SetPrices(Command, kw_only=True):
+    """Put a price table in the place of the one in force; goes to the project slot.
+
+    Attributes:
+        body: `PriceTable` as JSON text.
+    """
+
+    body: str
+
+
 class CancelRun(Command, kw_only=True):
     """End a run as cancelled."""
 

@@ -125,13 +125,52 @@ class Spend(Record, kw_only=True):
 
     Attributes:
         tokens: Prompt and completion tokens as billed.
-        cost: Micro-dollars.
-        unknown: Whether some usage or price was not known.
+        cost: Micro-dollars, as far as prices were known.
+        unknown: Whether some usage was not known; it counts 0.
+        cost_unknown: Whether some cost was not known; it counts 0.
     """
 
     tokens: int = 0
     cost: int = 0
     unknown: bool = False
+    cost_unknown: bool = False
+
+
+class StepSpend(Spend, kw_only=True):
+    """What one attempt of an AI step used.
+
+    Attributes:
+        model: The model, as its answer names it; several are separated by commas.
+        prompt: Tokens of the prompt, cached ones included.
+        completion: Tokens of the completion.
+        cached: Those of the prompt that were read from a cache.
+        cache_writes: Those of the prompt that were written to a cache.
+        prices: The version of the price table that gave the cost, or None where no
+            table did.
+    """
+
+    model: str | None = None
+    prompt: int = 0
+    completion: int = 0
+    cached: int = 0
+    cache_writes: int = 0
+    prices: str | None = None
+
+
+SPEND_MAX = 2**53 - 1
+"""Sums stop here: larger ones could not be told apart in JSON."""
+
+
+def add_spend(total: Spend | None, spend: Spend) -> Spend:
+    """What was used with one more; a new object."""
+    if total is None:
+        total = Spend()
+    return Spend(
+        tokens=min(total.tokens + spend.tokens, SPEND_MAX),
+        cost=min(total.cost + spend.cost, SPEND_MAX),
+        unknown=total.unknown or spend.unknown,
+        cost_unknown=total.cost_unknown or spend.cost_unknown,
+    )
 
 
 class Scopes(Record, kw_only=True):

@@ -62,8 +62,8 @@ class RegistryEntry(Record, kw_only=True):
 
     Attributes:
         version: The registry's version that this entry made.
-        kind: `app`, `shape` and later others.
-        key: The app's name, or the shape's canonical text.
+        kind: `app`, `shape`, `prices` and later others.
+        key: The app's name, the shape's canonical text, or `prices`.
         body: The entry as JSON text, or None where it was removed.
         gates: The last version that changed a gate's keys (DESIGN 4).
     """

@@ -14,6 +14,8 @@ MESSAGE_BYTES_MAX = 48 << 20
 """One message: a run's state of 32 MiB and what stands around it."""
 FRAMES_MAX = 4_096
 """Frames in one message; a sender splits what is longer."""
+USAGES_MAX = 20
+"""Entries of one answer's usage: models that one attempt of a step called."""
 
 
 class Frame(
@@ -51,12 +53,50 @@ class FrameError(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tru
     note: str | None = None
 
 
+class FrameUsage(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """What a call of a model used, as the runner read it from the answer (P29).
+
+    Attributes:
+        model: The model, as the answer names it, or None.
+        tokens: All tokens as billed: prompt and completion.
+        prompt: Tokens of the prompt, cached ones included.
+        completion: Tokens of the completion.
+        cached: Those of the prompt that were read from a cache.
+        cache_writes: Those of the prompt that were written to a cache.
+        cost: Micro-dollars, where the author states it; otherwise the engine's price
+            table says.
+        unknown: Whether the answer did not say what it used, or not all of it.
+    """
+
+    model: str | None = None
+    tokens: int = 0
+    prompt: int = 0
+    completion: int = 0
+    cached: int = 0
+    cache_writes: int = 0
+    cost: int | None = None
+    unknown: bool = False
+
+
 class FrameSpend(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """AI usage: tokens as billed, cost in micro-dollars, whether part is unknown."""
+    """A run's committed spend.
+
+    Attributes:
+        tokens: As billed.
+        cost: Micro-dollars, as far as prices were known.
+        unknown: Whether some usage or cost was not known; it counts 0.
+    """
 
     tokens: int = 0
     cost: int = 0
     unknown: bool = False
+
+
+class FrameCap(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """What a run may spend at most: tokens, micro-dollars, or both."""
+
+    max_tokens: int | None = None
+    max_cost: int | None = None
 
 
 class FrameEvent(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
@@ -186,7 +226,7 @@ class Step(Frame, tag="step"):
         error: What was thrown.
         retry: The step's own `Retry` as JSON text (P34).
         started_at: When the code began, milliseconds since 1970 UTC.
-        spend: What it used.
+        usage: What its calls of models used, one entry a model.
         due_ms: Sleep: from now. Wait: its time-out from now.
         due_at: Sleep until, milliseconds since 1970 UTC.
         event: Wait: the event's name. Send: the event's name.
@@ -208,7 +248,7 @@ class Step(Frame, tag="step"):
     error: FrameError | None = None
     retry: str | None = None
     started_at: int | None = None
-    spend: FrameSpend | None = None
+    usage: list[FrameUsage] = []
     due_ms: int | None = None
     due_at: int | None = None
     event: str | None = None
@@ -274,6 +314,7 @@ class Invoke(Frame, tag="invoke"):
         steps: What is recorded, in order of number, then what pends.
         results: How many of them are done.
         spend: The run's committed spend.
+        cap: What it may spend; looked at before each attempt of an `ai` step.
         started_at: The run's first start, milliseconds since 1970 UTC.
         root: The root caller.
     """
@@ -291,6 +332,7 @@ class Invoke(Frame, tag="invoke"):
     steps: list[StepMemo] = []
     results: int = 0
     spend: FrameSpend | None = None
+    cap: FrameCap | None = None
     started_at: int = 0
     root: str = ""
 

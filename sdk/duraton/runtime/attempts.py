@@ -1,13 +1,15 @@
 """The attempts of a run's steps: code that is executed here, requests to the engine."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from duraton.runtime.calls import Call, State, Work
-from duraton.runtime.code import StepInfo, current_step_var, execute, metered, stored
+from duraton.runtime.cap import halted
+from duraton.runtime.code import StepInfo, current_step_var, execute, execute_metered, stored
 from duraton.runtime.failures import frame_error
 from duraton.runtime.live import Live
-from duraton_schemas.wire.frames import FrameError, FrameSpend, StepMemo
+from duraton.runtime.tally import Tally
+from duraton_schemas.wire.frames import FrameError, FrameUsage, StepMemo
 
 
 class Attempts:
@@ -62,15 +64,21 @@ class Attempts:
         """Execute the user's code of a step and send what became of it."""
         live, (step, n) = self._live, call.key
         host = live.host
+        halt = None if work.metering is None else halted(live.cap, live.spend)
+        if halt is not None:
+            self._answer(call, frame_error(halt))
+            return
         started_at = host.now_ms()
         key = f"{live.run}:{step}:{n}"
         current_step_var.set(StepInfo(live.shown_run, step, n, call.attempt, key))
         host.observer.execution_began(live.shown_run, live.shown_prefix + step, call.attempt)
-        spend: FrameSpend | None = None
+        tally = None if work.metering is None else Tally()
         result: str | FrameError
         try:
-            answer = await execute(host, work)
-            spend = metered(work.meter, answer)
+            if tally is None:
+                answer = await execute(host, work)
+            else:
+                answer = await execute_metered(host, work, tally)
             result = stored(answer, f"the output of step {step!r}")
         except asyncio.CancelledError as error:
             if live.ended:
@@ -80,10 +88,21 @@ class Attempts:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever it is, the run is told
             result = frame_error(error)
+        # An attempt that failed costs what it used as well (P29).
+        self._answer(call, result, started_at, tally.usages if tally is not None else ())
+
+    def _answer(
+        self,
+        call: Call,
+        result: str | FrameError,
+        started_at: int | None = None,
+        usage: Sequence[FrameUsage] = (),
+    ) -> None:
+        live, step = self._live, call.key[0]
         if live.ended or call.state is not State.EXECUTING:
             return
         call.state = State.ANSWERED
-        frame = call.frame(live.run, live.token, started_at=started_at, spend=spend)
+        frame = call.frame(live.run, live.token, started_at=started_at, usage=list(usage))
         if isinstance(result, FrameError):
             frame.error = result
             live.tell_failure(f"step {step!r}, attempt {call.attempt},", result)

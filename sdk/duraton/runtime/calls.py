@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from duraton.runtime.order import Key
-from duraton_schemas.wire.frames import FrameSpend, Step
+from duraton.runtime.tally import Metering
+from duraton_schemas.wire.frames import Step
 
 
 class State(enum.Enum):
@@ -34,13 +35,16 @@ class Work:
         function: Plain function, coroutine function, or a lambda that returns either's.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
-        meter: Reads what an AI call used from its answer, or None.
+        metering: How what it used is read, of an AI step; otherwise None.
+        awaits_network: Whether it is the SDK's own call of a model, which comes back
+            without anybody's doing.
     """
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    meter: Callable[[Any], FrameSpend] | None = None
+    metering: Metering | None = None
+    awaits_network: bool = False
 
 
 class Call:

@@ -3,7 +3,7 @@
 import contextvars
 import functools
 import inspect
-from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -11,10 +11,11 @@ from typing import Any
 from duraton.runtime.calls import Work
 from duraton.runtime.failures import frame_error
 from duraton.runtime.host import Host
+from duraton.runtime.tally import Tally, tally_var
 from duraton_schemas import values
 from duraton_schemas.errors import ValueFormError, ValueSizeError
 from duraton_schemas.values import STEP_OUTPUT_BYTES_MAX
-from duraton_schemas.wire.frames import FrameError, FrameSpend
+from duraton_schemas.wire.frames import FrameError
 
 _COROUTINE_FLAGS = inspect.CO_COROUTINE
 
@@ -65,6 +66,22 @@ async def execute(host: Host, work: Work) -> Any:
     return answer
 
 
+async def execute_metered(host: Host, work: Work, tally: Tally) -> Any:
+    """The output of an AI step: its code's answer, metered first and then parsed.
+
+    So what the answer cost is known though parsing it raises.
+    """
+    metering = work.metering
+    assert metering is not None, "it is an AI step's"
+    tally_var.set(tally)
+    with host.awaiting_network() if work.awaits_network else nullcontext():
+        answer = await execute(host, work)
+    tally.answered(metering, answer)
+    if metering.parse is None:
+        return answer
+    return await execute(host, Work(metering.parse, (answer,), {}))
+
+
 def stored(value: object, what: str) -> str | FrameError:
     """The JSON text of a value, or the final error that it has none (P43, P58)."""
     try:
@@ -77,11 +94,6 @@ def stored(value: object, what: str) -> str | FrameError:
     report.message = f"{what} cannot be stored: {report.message}. {found.advice}"
     report.final = True
     return report
-
-
-def metered(meter: Callable[[Any], FrameSpend] | None, answer: Any) -> FrameSpend | None:
-    """What a step used, or None where it is not metered."""
-    return None if meter is None else meter(answer)
 
 
 def _is_coroutine_function(function: object) -> bool:

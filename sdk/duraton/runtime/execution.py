@@ -320,7 +320,7 @@ class Execution:
             live.final.token = invoke.token
             live.rest()
             return
-        live.spend = invoke.spend or live.spend
+        live.spend, live.cap = invoke.spend or live.spend, invoke.cap
         for memo in invoke.steps:
             key = (memo.step, memo.n)
             call = live.calls.get(key)

@@ -3,8 +3,9 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from duraton.runtime.failure_log import FailureLog
@@ -75,15 +76,25 @@ class Host:
         self._threads: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
         self._threads_executing = 0
+        self._network_awaited = 0
 
     @property
     def executing(self) -> int:
         return self.tasks_executing + self._threads_executing
 
     @property
-    def threads_executing(self) -> int:
-        """Plain functions that run in worker threads now."""
-        return self._threads_executing
+    def busy_elsewhere(self) -> bool:
+        """Whether worker threads or the network have something in hand for a step."""
+        return self._threads_executing > 0 or self._network_awaited > 0
+
+    @contextmanager
+    def awaiting_network(self) -> Iterator[None]:
+        """Around a call of the SDK's own that goes out by the network."""
+        self._network_awaited += 1
+        try:
+            yield
+        finally:
+            self._network_awaited -= 1
 
     async def in_thread(self, function: Callable[[], Any]) -> Any:
         """Call a plain function in a worker thread.

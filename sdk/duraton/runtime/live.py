@@ -31,6 +31,7 @@ class Live:
         token: What every answer carries.
         partition: The partition in the token.
         spend: The run's committed spend.
+        cap: What it may spend, or None.
         order: The results and their order.
         calls: Every step the handler has called.
         open: Those of them whose result it has not been given.
@@ -51,6 +52,7 @@ class Live:
         self.run, self.token = invoke.run, invoke.token
         self.partition = Token.parse(invoke.token).partition
         self.spend = invoke.spend or FrameSpend()
+        self.cap = invoke.cap
         self.order = Order(invoke.steps)
         self.calls: dict[Key, Call] = {}
         self.open: dict[Key, Call] = {}

@@ -16,6 +16,7 @@ from duraton_engine.settings import Settings
 from duraton_schemas.duration import Duration, to_ms
 from duraton_schemas.ids import run_slot
 from duraton_schemas.options import NAME_LENGTH_MAX
+from duraton_schemas.prices import PRICES_BYTES_MAX
 from duraton_schemas.records import commands
 from duraton_schemas.records.common import Caller, Fact
 from duraton_schemas.records.public import Event
@@ -208,6 +209,22 @@ class Engine:
             reason = await self._host.deploy(each)
             if reason is not None:
                 raise RefusedError("options-refused", reason)
+
+    async def set_prices(self, table: Mapping[str, Any]) -> None:
+        """Put a price table in force, in the form that `PUT /prices` takes.
+
+        Raises:
+            RefusedError: It was refused.
+        """
+        body = dump(table, limit=PRICES_BYTES_MAX)
+        reply = await self._host.ask(
+            lambda core: core.command(
+                commands.SetPrices(id=core.new_id(), caller=TESTER, body=body), ANSWER_TIMEOUT_S
+            )
+        )
+        if not reply.ok:
+            raise RefusedError(reply.code or "refused", reply.message or "refused")
+        await self.settle()
 
     async def act(self, run: str, act: str, **details: Any) -> Shown:
         """Act on a run: `pause`, `resume` or `cancel`; answers the run.

@@ -353,9 +353,9 @@ class Host:
 
     def busy_elsewhere(self) -> bool:
         """Whether worker threads or a broker have something in hand."""
-        if self.runner is not None and self.runner.host.threads_executing:
+        if self.runner is not None and self.runner.host.busy_elsewhere:
             return True
-        if self.served.threads_executing():
+        if self.served.busy_elsewhere():
             return True
         return self.alive and self._logs.behind(self.core)
 

@@ -91,9 +91,9 @@ class ServedApps:
         finally:
             exchange.gone.set()
 
-    def threads_executing(self) -> int:
-        """Worker threads that execute steps now."""
-        return sum(app.threads_executing for app in (*self._apps.values(), *self._replaced))
+    def busy_elsewhere(self) -> bool:
+        """Whether worker threads or the network have something in hand for a step."""
+        return any(app.busy_elsewhere for app in (*self._apps.values(), *self._replaced))
 
     def kill(self) -> None:
         """The runner's process dies."""

@@ -1,6 +1,6 @@
 """Facts of steps, and of the places where runs wait for events."""
 
-from duraton_schemas.records.common import Drained, ErrorInfo, Fact, Spend
+from duraton_schemas.records.common import Drained, ErrorInfo, Fact, StepSpend
 
 
 class StepCalled(Fact, kw_only=True):
@@ -58,7 +58,7 @@ class StepCompleted(Fact, kw_only=True):
     seen: int
     output: str
     started_at: int | None = None
-    spend: Spend | None = None
+    spend: StepSpend | None = None
     drained: Drained | None = None
 
 
@@ -81,7 +81,7 @@ class StepFailed(Fact, kw_only=True):
     retry_at: int | None = None
     retry: str | None = None
     started_at: int | None = None
-    spend: Spend | None = None
+    spend: StepSpend | None = None
     drained: Drained | None = None
 
 
@@ -103,7 +103,7 @@ class StepDiscarded(Fact, kw_only=True):
     attempt: int
     token: str
     reason: str
-    spend: Spend | None = None
+    spend: StepSpend | None = None
     drained: Drained | None = None
 
 
