@@ -25,6 +25,8 @@ class Settings:
             a pair; if not, it is retired until somebody does again.
         starts_max: Runs started from lanes in one transition.
         batch_bytes_max: Data of one batch's events; a fuller buffer is flushed early (P58).
+        budget_tick: Milliseconds between two looks at a workflow's budget, at most; they
+            are at whole multiples of it (P30).
         together_max: What `together` is where a workflow states none, so many at once;
             None for no limit (P22).
     """
@@ -41,6 +43,7 @@ class Settings:
     shape_check_ms: int = 30 * 86_400_000
     starts_max: int = 64
     batch_bytes_max: int = BATCH_BYTES_MAX
+    budget_tick: int = 10_000
     together_max: int | None = None
 
     @property

@@ -7,6 +7,7 @@ Released appliers are not edited; a new version of a fact gets a new one.
 from collections.abc import Mapping
 
 from duraton_engine.appliers import (
+    budget,
     events,
     gates,
     lanes,
@@ -86,4 +87,8 @@ APPLIERS: Mapping[type[Fact], Applier] = {
     facts.RunsRescoped: starts.runs_rescoped,
     facts.BucketsRated: places.buckets_rated,
     facts.KeysExpired: places.keys_expired,
+    facts.BudgetTicked: budget.budget_ticked,
+    facts.WorkflowHeld: budget.workflow_held,
+    facts.WorkflowReleased: budget.workflow_released,
+    facts.BudgetWarned: budget.budget_warned,
 }

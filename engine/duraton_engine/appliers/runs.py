@@ -192,6 +192,8 @@ def run_resumed(state: StateWriter, fact: facts.RunResumed) -> None:
         for due, target in _timers(slot, run):
             state.set_timer(due, target)
     run.paused = ()
+    dequeue(state, slot, run)
+    run.exempt = run.exempt or fact.exempt
     if run.status == objects.QUEUED:
         enqueue(state, slot, run)
 

@@ -2,11 +2,12 @@
 
 from msgspec.structs import replace
 
+from duraton_engine.appliers.budget import spend
 from duraton_engine.appliers.places import drain_bucket
 from duraton_engine.state import objects, tables
 from duraton_engine.state.objects import RunState, StepState, step_key
 from duraton_schemas.records import journal as facts
-from duraton_schemas.records.common import Spend, add_spend
+from duraton_schemas.records.common import add_spend
 from duraton_schemas.values import text_bytes
 from duraton_streams.state.table import StateWriter
 
@@ -26,9 +27,20 @@ def _stop_timer(state: StateWriter, slot: int, run: RunState, step: str, n: int)
         state.clear_timer(old.due, (slot, "step", run.id, step, n))
 
 
-def _spend(run: RunState, spend: Spend | None) -> None:
-    if spend is not None:
-        run.spend = add_spend(run.spend, spend)
+def _spend(
+    state: StateWriter,
+    run: RunState,
+    fact: "facts.StepCompleted | facts.StepFailed | facts.StepDiscarded",
+) -> None:
+    """What the step used counts for its run, its bucket and its workflow."""
+    slot, used = fact.slot, fact.spend
+    if used is None:
+        return
+    run.spend = add_spend(run.spend, used)
+    if fact.drained is not None:
+        drain_bucket(state, slot, run, fact.drained)
+    if used.tokens or used.cost:
+        spend(state, slot, run, used, fact.at, fact.budget_at)
 
 
 def step_called(state: StateWriter, fact: facts.StepCalled) -> None:
@@ -72,9 +84,7 @@ def step_completed(state: StateWriter, fact: facts.StepCompleted) -> None:
     _set(run, fact.step, fact.n, done)
     run.results = fact.number
     run.bytes += text_bytes(fact.output)
-    _spend(run, fact.spend)
-    if fact.drained is not None:
-        drain_bucket(state, slot, run, fact.drained)
+    _spend(state, run, fact)
     output = objects.Output(step_key(fact.step, fact.n), fact.output)
     state.insert(tables.OUTPUTS, (slot, run.id, fact.number), output)
 
@@ -84,9 +94,7 @@ def step_failed(state: StateWriter, fact: facts.StepFailed) -> None:
     slot = fact.slot
     run = state.edit(tables.RUNS, (slot, fact.run))
     _answered(run)
-    _spend(run, fact.spend)
-    if fact.drained is not None:
-        drain_bucket(state, slot, run, fact.drained)
+    _spend(state, run, fact)
     if fact.retry_at is None:
         return
     _stop_timer(state, slot, run, fact.step, fact.n)
@@ -126,9 +134,7 @@ def step_discarded(state: StateWriter, fact: facts.StepDiscarded) -> None:
     slot = fact.slot
     if fact.spend is not None and state.get(tables.RUNS, (slot, fact.run)) is not None:
         run = state.edit(tables.RUNS, (slot, fact.run))
-        _spend(run, fact.spend)
-        if fact.drained is not None:
-            drain_bucket(state, slot, run, fact.drained)
+        _spend(state, run, fact)
 
 
 def wait_acknowledged(state: StateWriter, fact: facts.WaitAcknowledged) -> None:

@@ -5,6 +5,7 @@ from duraton_engine.commands.invocation import hold
 from duraton_engine.commands.invoke_child import ask_again
 from duraton_engine.commands.open_gates import start_opened
 from duraton_engine.context import EngineContext
+from duraton_engine.controls.budget import rests
 from duraton_engine.effects import Reply
 from duraton_engine.errors import RUN_CANCELLED, RUN_NOT_ACTIVE, RUN_NOT_PAUSED
 from duraton_engine.state import objects, tables
@@ -59,12 +60,13 @@ def resume_run(tx: Transition, engine: EngineContext, command: commands.ResumeRu
     run = _find(tx, command, command.run)
     if run is None:
         return
-    if not run.paused:
+    held = rests(tx.state, run)
+    if not run.paused and not held:
         message = f"the run is {run.status}, not paused"
         tx.effect(Reply(command.id, ok=False, code=RUN_NOT_PAUSED, message=message))
         return
     slot = run_slot(run.id)
-    tx.emit(slot, facts.RunResumed(run=run.id, caller=command.caller))
+    tx.emit(slot, facts.RunResumed(run=run.id, caller=command.caller, exempt=held))
     now = unended_run(tx.state, slot, run.id)
     for key, step in now.steps.items():
         if step.kind == "invoke" and step.status == objects.DUE:

@@ -8,6 +8,7 @@ from duraton_engine.commands.lose_invoke import lose_invoke
 from duraton_engine.commands.release import release
 from duraton_engine.commands.start_run import start_or_queue
 from duraton_engine.context import EngineContext
+from duraton_engine.controls.budget import look_again_at
 from duraton_engine.controls.token_throttle import debit
 from duraton_engine.effects import ToRunner
 from duraton_engine.errors import STEPS_TOO_MANY
@@ -62,6 +63,7 @@ def _stale(
             )
             if run is not None:
                 discarded.drained = debit(tx, engine, slot, run, discarded.spend)
+                discarded.budget_at = look_again_at(tx, engine, slot, run, discarded.spend)
             tx.emit(slot, discarded)
     tx.effect(ToRunner(call.boot, stale_answer(frame, tx.epoch)))
 

@@ -1,10 +1,11 @@
 """A step's code has ended: its result is recorded once, or its failure and what follows."""
 
 from duraton_engine.commands.end_run import FAILED, end_run
-from duraton_engine.commands.invocation import acknowledge_step, wake
+from duraton_engine.commands.invocation import acknowledge_step, hold, wake
 from duraton_engine.commands.record_event import record_event
 from duraton_engine.commands.start_run import start_or_queue
 from duraton_engine.context import EngineContext
+from duraton_engine.controls.budget import look_again_at
 from duraton_engine.controls.token_throttle import debit
 from duraton_engine.errors import RUN_STATE_TOO_LARGE
 from duraton_engine.metering import spend_of
@@ -46,9 +47,13 @@ def complete(
         spend=spend_of(tx, engine, run, frame.usage),
     )
     completed.drained = debit(tx, engine, slot, run, completed.spend)
+    completed.budget_at = look_again_at(tx, engine, slot, run, completed.spend)
+    was_exempt = run.exempt
     tx.emit(slot, completed)
     now = unended_run(tx.state, slot, run.id)
     acknowledge_step(tx, now, boot, frame, number=number)
+    if was_exempt and not now.exempt:
+        hold(tx, now)  # it spent again while over the budget (P31)
 
 
 def too_large(engine: EngineContext) -> FrameError:
@@ -96,10 +101,14 @@ def fail(
         spend=spend_of(tx, engine, run, frame.usage),
     )
     failed.drained = debit(tx, engine, slot, run, failed.spend)
+    failed.budget_at = look_again_at(tx, engine, slot, run, failed.spend)
+    was_exempt = run.exempt
     tx.emit(slot, failed)
     now = unended_run(tx.state, slot, run.id)
     if retry_at is not None:
         acknowledge_step(tx, now, boot, frame, retry_at=retry_at)
+        if was_exempt and not now.exempt:
+            hold(tx, now)
         return
     end_run(tx, engine, slot, now, FAILED, error=info)
 

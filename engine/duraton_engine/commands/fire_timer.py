@@ -7,6 +7,7 @@ from duraton_engine.commands.fire_window import fire_window, flush_buffer
 from duraton_engine.commands.invoke_child import ask_again
 from duraton_engine.commands.open_gates import gate_due
 from duraton_engine.commands.start_run import start_or_queue
+from duraton_engine.commands.tick_budget import tick_budget
 from duraton_engine.commands.wait_shapes import check_shape
 from duraton_engine.context import EngineContext
 from duraton_engine.state import objects, tables
@@ -38,6 +39,8 @@ def fire_timer(tx: Transition, engine: EngineContext, target: Key) -> None:
         fire_window(tx, engine, (slot, *target[2:4]), str(target[4]))
     elif kind == "buffer":
         flush_buffer(tx, engine, (slot, *target[2:4]), str(target[4]), "time")
+    elif kind == "budget":
+        tick_budget(tx, engine, (slot, *target[2:4]))
     elif kind == "sweep":
         tx.emit(slot, facts.KeysExpired(until=tx.now, most=SWEEP_KEYS_MAX))
     elif kind == "shape":

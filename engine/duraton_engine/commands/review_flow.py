@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from duraton_engine.commands.fire_window import fire_window, flush_buffer
+from duraton_engine.commands.tick_budget import tick_budget
 from duraton_engine.context import EngineContext
 from duraton_engine.controls.flow import Flow
 from duraton_engine.state import tables
@@ -31,6 +32,7 @@ def review_flows(tx: Transition, engine: EngineContext, before: Mapping[Home, Fl
     3. All lanes are looked at.
     4. Firings that wait for a control that is gone are looked at.
     5. Windows and buffers whose control is gone fire.
+    6. A budget that changed is looked at (P30).
     """
     after = engine.registrations.flows()
     for home in {**before, **after}:
@@ -56,6 +58,10 @@ def review_flows(tx: Transition, engine: EngineContext, before: Mapping[Home, Fl
             engine.opened(of, gate)
         # 5
         _fire_gone(tx, engine, of, new)
+        # 6
+        budgets = [flow.controls.budget if flow is not None else None for flow in (old, new)]
+        if budgets[0] != budgets[1] and tx.state.get(tables.SPENDING, of) is not None:
+            tick_budget(tx, engine, of)
 
 
 def _rate_buckets(tx: Transition, of: Key, old: Flow | None, new: Flow | None) -> None:

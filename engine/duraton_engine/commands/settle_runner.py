@@ -5,6 +5,7 @@ from duraton_engine.commands.invocation import hold, wake_again
 from duraton_engine.commands.lose_invoke import lose_invoke
 from duraton_engine.commands.open_gates import start_waiting
 from duraton_engine.context import EngineContext
+from duraton_engine.controls.budget import rests
 from duraton_engine.state import tables
 from duraton_engine.state.objects import RunState
 from duraton_streams.partition.machine import Transition
@@ -48,7 +49,7 @@ def runner_settled(tx: Transition, engine: EngineContext, call: RunnerSettled) -
                 unknown.discard(token)
                 engine.room.take(call.boot, token)
                 wake_again(tx, slot, run)
-                if run.paused:
+                if run.paused or rests(tx.state, run):
                     hold(tx, run)  # it may have been paused while the runner was away
             elif token not in since_hello:
                 reason = "the runner no longer has it"

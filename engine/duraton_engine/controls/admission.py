@@ -3,6 +3,7 @@
 from types import ModuleType
 
 from duraton_engine.controls import (
+    budget,
     concurrency,
     project,
     room_at_runner,
@@ -19,6 +20,7 @@ from duraton_schemas.records.common import Scopes
 from duraton_schemas.records.journal import RunStarted
 
 STARTS: tuple[ModuleType, ...] = (
+    budget,  # a workflow that is held starts nothing (P30)
     token_throttle,  # (7) the earliest start
     throttle,  # (7)
     concurrency,  # (9) what gates it
@@ -27,12 +29,14 @@ STARTS: tuple[ModuleType, ...] = (
 """All of them are checked before anything is claimed. Behind them come room at a runner,
 which is kept in memory only and holds nothing while it says no (DESIGN 8), and what is
 counted across workflows, which is asked for once all else would let a run start."""
+PLAIN: tuple[ModuleType, ...] = (budget,)
+"""Those that also hold back runs that are counted nowhere."""
 
 
 def admit(look: Look) -> Block | Seat:
     """What holds a start back, or the runner that it goes to."""
-    if look.scopes is not None and look.kind == "main":
-        for control in STARTS:
+    if look.kind == "main":
+        for control in STARTS if look.scopes is not None else PLAIN:
             block: Block | None = control.check(look)
             if block is not None:
                 return block

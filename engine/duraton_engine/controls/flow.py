@@ -23,10 +23,11 @@ class Flow:
         controls: Its controls, understood.
         counted: Whether its runs are counted anywhere, so that they have scopes.
         takes: Whether anything but being counted stands between an event and a run.
+        budgeted: Whether its spend may hold it.
         keys: By what its runs are counted; where it changes they are counted anew.
     """
 
-    __slots__ = ("_paths", "app", "controls", "counted", "keys", "options", "takes")
+    __slots__ = ("_paths", "app", "budgeted", "controls", "counted", "keys", "options", "takes")
 
     def __init__(self, app: str, options: WorkflowOptions, together: Together | None) -> None:
         controls = options.read_controls() if options.controls() else _NONE
@@ -35,6 +36,7 @@ class Flow:
         self.app = app
         self.options = options
         self.controls = controls
+        self.budgeted = controls.budget is not None
         self.keys = _keys(controls)
         self.counted = any(key is not None for key in self.keys)
         self.takes = any(

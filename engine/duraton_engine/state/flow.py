@@ -214,3 +214,30 @@ class ProbedStart(msgspec.Struct, array_like=True):
     n: int
     attempt: int
     tick: int | None
+
+
+class Spent(msgspec.Struct, array_like=True):
+    """What a workflow's AI steps used in one second: tokens and micro-dollars."""
+
+    tokens: int
+    cost: int
+
+
+class Spending(msgspec.Struct):
+    """A workflow's spend in its budget's window.
+
+    Attributes:
+        tokens: Tokens of the seconds above `floor`.
+        cost: Their micro-dollars.
+        floor: Spend of this second since 1970 UTC and before does not count.
+        held: Whether the workflow is held.
+        warned: Whether it has been warned of, and not sunk below since.
+        due: When it is looked at next, milliseconds since 1970 UTC, or None.
+    """
+
+    tokens: int = 0
+    cost: int = 0
+    floor: int = 0
+    held: bool = False
+    warned: bool = False
+    due: int | None = None

@@ -97,6 +97,11 @@ ASK_LINES = Table("ask_lines", 66, flow.RunRef)
 HOLDINGS = Table("holdings", 67, objects.Reported)
 """(slot, partition): the version of gate keys that a partition counts by"""
 
+SPENT = Table("spent", 68, flow.Spent)
+"""(slot, app, workflow, second)"""
+SPENDING = Table("spending", 69, flow.Spending)
+"""(slot, app, workflow)"""
+
 MarkTable = Table[flow.Mark]
 
 TABLES = (
@@ -146,6 +151,8 @@ TABLES = (
     ASKS,
     ASK_LINES,
     HOLDINGS,
+    SPENT,
+    SPENDING,
 )
 
 SORT_BIAS = 1 << 62

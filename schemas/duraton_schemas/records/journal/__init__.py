@@ -5,6 +5,10 @@ Facts are coarse (DESIGN 2): what a fact implies is not written again.
 `RunEnded` the releases, `StepFailed` its retry's timer.
 """
 
+from duraton_schemas.records.journal.budget import BudgetTicked as BudgetTicked
+from duraton_schemas.records.journal.budget import BudgetWarned as BudgetWarned
+from duraton_schemas.records.journal.budget import WorkflowHeld as WorkflowHeld
+from duraton_schemas.records.journal.budget import WorkflowReleased as WorkflowReleased
 from duraton_schemas.records.journal.events import CronArmed as CronArmed
 from duraton_schemas.records.journal.events import CronFired as CronFired
 from duraton_schemas.records.journal.events import DedupeClaimed as DedupeClaimed

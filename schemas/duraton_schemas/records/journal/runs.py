@@ -211,10 +211,16 @@ class RunPaused(Fact, kw_only=True):
 
 
 class RunResumed(Fact, kw_only=True):
-    """All reasons to pause are taken from a run."""
+    """All reasons to pause are taken from a run.
+
+    Attributes:
+        exempt: Whether its workflow's budget no longer holds it, until it spends again
+            while over it (P31).
+    """
 
     run: str
     caller: Caller | None = None
+    exempt: bool = False
 
 
 class RunQuarantined(Fact, kw_only=True):

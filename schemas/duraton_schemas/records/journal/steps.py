@@ -47,6 +47,7 @@ class StepCompleted(Fact, kw_only=True):
         spend: What it used, or None.
         drained: What that made of its bucket of AI tokens; None where no tokenThrottle
             counts it.
+        budget_at: When the workflow's budget is looked at for it, or None.
     """
 
     run: str
@@ -60,6 +61,7 @@ class StepCompleted(Fact, kw_only=True):
     started_at: int | None = None
     spend: StepSpend | None = None
     drained: Drained | None = None
+    budget_at: int | None = None
 
 
 class StepFailed(Fact, kw_only=True):
@@ -69,6 +71,7 @@ class StepFailed(Fact, kw_only=True):
         retry_at: When the next attempt is due, or None where it was the last.
         retry: The step's own policy as JSON text, or None (P34).
         drained: As in `StepCompleted`.
+        budget_at: As in `StepCompleted`.
     """
 
     run: str
@@ -83,6 +86,7 @@ class StepFailed(Fact, kw_only=True):
     started_at: int | None = None
     spend: StepSpend | None = None
     drained: Drained | None = None
+    budget_at: int | None = None
 
 
 class StepDue(Fact, kw_only=True):
@@ -105,6 +109,7 @@ class StepDiscarded(Fact, kw_only=True):
     reason: str
     spend: StepSpend | None = None
     drained: Drained | None = None
+    budget_at: int | None = None
 
 
 class WaitAcknowledged(Fact, kw_only=True):
