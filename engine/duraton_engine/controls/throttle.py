@@ -36,9 +36,9 @@ def claim(look: Look, started: RunStarted) -> None:
     allowed = _allowed(look, control, scope)
     # Within the millisecond that the clock can tell, the exact time counts, so that the
     # fractions of an interval add up instead of being lost.
-    last = allowed if allowed is not None and 0 <= now - allowed < _NS else now
-    after = last + control.per_ms * _NS // control.limit
-    started.throttled = Throttled(last=last, next=-(-after // _NS))
+    exact = allowed is not None and -_slack(control) <= now - allowed < _NS
+    last = allowed if allowed is not None and exact else now
+    started.throttled = Throttled(last=last, next=_opens(control, last + _spacing(control)))
 
 
 def release(flow: Flow | None, scopes: Scopes) -> tuple[str, ...]:
@@ -52,7 +52,23 @@ def due(look: Look, scope: str) -> int | None:
     if control is None:
         return None
     allowed = _allowed(look, control, scope)
-    return None if allowed is None else -(-allowed // _NS)
+    return None if allowed is None else _opens(control, allowed)
+
+
+def _spacing(control: Throttle) -> int:
+    return control.per_ms * _NS // control.limit
+
+
+def _slack(control: Throttle) -> int:
+    """How much earlier than its exact time a start may be: several fit into a millisecond
+    where the spacing is below it, and the clock tells no smaller times.
+    """
+    return max(0, _NS - _spacing(control))
+
+
+def _opens(control: Throttle, allowed: int) -> int:
+    """The first millisecond of a start that is allowed from a time in nanoseconds on."""
+    return -((_slack(control) - allowed) // _NS)
 
 
 def _stated(look: Look) -> tuple[Throttle | None, str | None]:
@@ -63,4 +79,4 @@ def _stated(look: Look) -> tuple[Throttle | None, str | None]:
 
 def _allowed(look: Look, control: Throttle, scope: str) -> int | None:
     row = look.tx.state.get(tables.THROTTLES, (*look.of, scope))
-    return None if row is None else row.last + control.per_ms * _NS // control.limit
+    return None if row is None else row.last + _spacing(control)
