@@ -40,7 +40,7 @@ PARTLY_ELSEWHERE = {
     94: "four engine processes: as 31",
     110: "four engine processes: as 31",
     115: "four engine processes: as 31",
-    117: "a model's tool call: no SDK of ours has one",
+    117: "a call that a model makes: no SDK of ours offers flows to models",
     132: "three engine processes: as 31",
     205: "three engine processes: as 31",
 }
