@@ -201,11 +201,9 @@ async def test_case_173_an_unknown_workflow_is_named(duraton):
 
 
 async def test_case_174_a_hung_front_does_not_block_the_queue(duraton):
-    # The ceiling of the case comes later; two places at the runner gate in the same way.
-    engine, _ = served(
-        duraton, one_step(Flaky(0)), lambda n: "hang" if n <= 2 else None, capacity=2
-    )
+    engine, _ = served(duraton, one_step(Flaky(0)), lambda n: "hang" if n <= 2 else None)
     async with engine:
+        await engine.set_ceiling(2)
         hung = [await send(engine, "w"), await send(engine, "w")]
         healthy = await engine.send_many([("w", {"n": n}) for n in range(10)])
         await engine.settle()
@@ -214,5 +212,19 @@ async def test_case_174_a_hung_front_does_not_block_the_queue(duraton):
         for [answer] in healthy:
             assert await status(engine, answer.run_id) == "completed"
         assert {at for _, _, _, at in engine.executions if at < 16} == {15}
+        await engine.advance("1s")
+        assert [await status(engine, run) for run in hung] == ["completed", "completed"]
+
+
+async def test_case_174_also_where_the_runner_has_two_places(duraton):
+    engine, _ = served(
+        duraton, one_step(Flaky(0)), lambda n: "hang" if n <= 2 else None, capacity=2
+    )
+    async with engine:
+        hung = [await send(engine, "w"), await send(engine, "w")]
+        healthy = await engine.send_many([("w", {"n": n}) for n in range(10)])
+        await engine.advance("16s")
+        for [answer] in healthy:
+            assert await status(engine, answer.run_id) == "completed"
         await engine.advance("1s")
         assert [await status(engine, run) for run in hung] == ["completed", "completed"]

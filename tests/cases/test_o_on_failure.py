@@ -2,8 +2,18 @@
 
 import pytest
 from case_tools import ALWAYS, Flaky, attempts_of, one_step, runs_of, send, status
+from flow_tools import assert_at, send_each, starts, working
 
-from duraton import RetryConfig, define_workflow
+from duraton import (
+    BatchConfig,
+    ConcurrencyConfig,
+    IdempotencyConfig,
+    RateLimitConfig,
+    RetryConfig,
+    SingletonConfig,
+    TogetherConfig,
+    define_workflow,
+)
 from duraton_streams.errors import DoubtError
 
 
@@ -104,28 +114,39 @@ async def test_case_179_its_own_failure_changes_nothing_else(duraton):
         assert len(await engine.runs(kind="onFailure")) == 1
 
 
-async def test_case_180_it_neither_keeps_nor_needs_the_workflows_slot(duraton):
-    # The limit of 1 comes later; here, that neither waits for the other.
+async def test_case_180_it_neither_keeps_nor_needs_the_workflows_slot(engine_of):
     async def on_failure(ctx):
         await ctx.step.run("long", engine.clock.sleep, 60)
 
-    async def handle(ctx):
-        await ctx.step.run("work", engine.clock.sleep, 1)
-        if ctx.event.data.get("fail"):
-            raise ValueError("no")
-
-    async with duraton(define_workflow("w", handle, on_failure=on_failure)) as engine:
+    workflow = working(1, concurrency=ConcurrencyConfig(1), on_failure=on_failure)
+    async with engine_of(workflow) as engine:
+        first = await send(engine, "w", {"fail": True})
+        queued = await send(engine, "w")
+        await engine.advance("1s")
+        assert runs_of(engine, "onFailure/long", first) == [1]
+        assert engine.started == [("w", first, 0), ("w", queued, 1)]
+        await engine.advance("1s")
+        assert await status(engine, queued) == "completed"
+        # Both at once: a second failure is handled while the first handler still goes on.
         await send(engine, "w", {"fail": True})
         await engine.advance("1s")
-        last = await send(engine, "w")
-        await engine.advance("1s")
-        assert runs_of(engine, "onFailure/long") == [1]
-        assert [at for _, _, at in engine.started] == [0, 1]
-        assert await status(engine, last) == "completed"
+        assert runs_of(engine, "onFailure/long") == [1, 3]
+
+
+async def test_case_180_but_it_counts_for_the_ceiling(engine_of):
+    # P39. The queued run has been ready since 0, onFailure since 1 (P14).
+    async def on_failure(ctx):
+        await ctx.step.run("long", engine.clock.sleep, 60)
+
+    async with engine_of(working(1, on_failure=on_failure)) as engine:
+        await engine.set_ceiling(1)
+        await send_each(engine, [{"fail": True}, {}])
+        await engine.advance("5m")
+        assert_at(starts(engine), [0, 1])
+        assert_at(runs_of(engine, "onFailure/long"), [2])
 
 
 async def test_case_181_not_for_cancelled(duraton):
-    # Stopped, skipped, dropped and deduped runs come with the later controls.
     called = []
 
     async def on_failure(ctx):
@@ -149,6 +170,42 @@ async def test_case_181_not_for_cancelled(duraton):
         await engine.act(asleep, "cancel")
         await engine.advance("1h")
         assert {run.status for run in await engine.runs()} == {"cancelled"}
+        assert called == []
+
+
+async def test_case_181_not_for_stopped_skipped_dropped_refused_or_deduped(engine_of):
+    called = []
+
+    async def on_failure(ctx):
+        called.append(ctx.run.workflow)
+
+    controls = {
+        "stops": {"together": TogetherConfig(max=1, then="stop")},
+        "refuses": {"together": TogetherConfig(max=1, then="refuse")},
+        "skips": {"singleton": SingletonConfig()},
+        "replaces": {"singleton": SingletonConfig(mode="cancel")},
+        "drops": {"rate_limit": RateLimitConfig(1, "1h")},
+        "dedupes": {"idempotency": IdempotencyConfig("k", "1h")},
+    }
+    workflows = [
+        working(10, name=name, triggers=["e"], on_failure=on_failure, **options)
+        for name, options in controls.items()
+    ]
+    async with engine_of(*workflows) as engine:
+        first = {each.workflow: each for each in await engine.send("e", {"k": 1})}
+        await engine.advance("1s")
+        second = {each.workflow: each for each in await engine.send("e", {"k": 1})}
+        await engine.advance("1h")
+        assert second["refuses"].refused == "T7103"
+        assert second["skips"].skipped
+        assert second["drops"].dropped
+        assert second["dedupes"].deduped
+        ended = {name: await status(engine, each.run_id) for name, each in first.items()}
+        assert ended == {
+            name: "cancelled" if name in ("stops", "replaces") else "completed" for name in controls
+        }
+        for name in ("stops", "replaces"):
+            assert await status(engine, second[name].run_id) == "completed"
         assert called == []
 
 
@@ -177,7 +234,7 @@ async def test_case_182_the_runner_died_so_who_compensates(duraton):
 
 
 async def test_case_183_it_has_the_events_of_the_run(duraton):
-    # Typed events are of other SDKs; batch comes later. What it gets is what the run got.
+    # Typed events are of other SDKs. What it gets is what the run got.
     seen = []
 
     async def on_failure(ctx):
@@ -187,3 +244,19 @@ async def test_case_183_it_has_the_events_of_the_run(duraton):
         await send(engine, "w", {"n": 1})
         await engine.settle()
         assert seen == [({"n": 1}, [{"n": 1}])]
+
+
+async def test_case_183_also_those_of_a_batch(engine_of):
+    seen = []
+
+    async def on_failure(ctx):
+        seen.append((ctx.event.data, [event.data for event in ctx.events]))
+
+    workflow = working(batch=BatchConfig(3, "5s"), on_failure=on_failure)
+    async with engine_of(workflow) as engine:
+        events = [{"n": 1, "fail": True}, {"n": 2}, {"n": 3}]
+        await send_each(engine, events)
+        await engine.settle()
+        assert seen == [(events[0], events)]
+        [run] = await engine.runs()
+        assert run.status == "failed"

@@ -1,7 +1,7 @@
 """Section R of the cases: timers, clocks, pause.
 
-205 needs throttle and several processes; 206 and 207 are of the clock, which the engine is
-only given: tests/streams/test_clock.py proves what it answers when clocks disagree or jump.
+206 and 207 are of the clock, which the engine is only given: tests/streams/test_clock.py
+proves what it answers when clocks disagree or jump.
 """
 
 import os
@@ -10,8 +10,9 @@ from datetime import datetime
 
 import pytest
 from case_tools import ALWAYS, Flaky, attempts_of, one_step, runs_of, send, status
+from flow_tools import send_at, send_each, working
 
-from duraton import RetryAfterError, RetryConfig, define_workflow
+from duraton import RetryAfterError, RetryConfig, ThrottleConfig, define_workflow
 from duraton_api.errors import AnswerUnknownError
 from duraton_streams.errors import DoubtError
 
@@ -67,6 +68,19 @@ async def test_case_204_recorded_but_not_armed(duraton, point, nth):
         assert len(runs_of(engine, "after")) == 1
 
 
+async def test_case_205_a_delayed_start_happens_once(engine_of):
+    # Three processes in the case; here one that dies three times on the way.
+    async with engine_of(working(throttle=ThrottleConfig(1, "12h"))) as engine:
+        first, delayed = await send_each(engine, [{}, {}])
+        for _ in range(3):
+            await engine.advance("3h")
+            await engine.crash(down="10m", runner=True)
+        await engine.advance("1d")
+        twelve_hours = 12 * 3600
+        assert engine.started == [("w", first.run_id, 0), ("w", delayed.run_id, twelve_hours)]
+        assert runs_of(engine, "work") == [0, twelve_hours]
+
+
 @pytest.fixture
 def berlin():
     """The local clock of a place where clocks are changed; it must not matter."""
@@ -82,8 +96,7 @@ def berlin():
 
 
 async def test_case_208_daylight_saving(duraton, berlin):
-    # The night of 29 March 2026 has 23 hours there. Idempotency comes later; a dedupeId
-    # has the same day of 24 hours.
+    # The night of 29 March 2026 has 23 hours there.
     moment = "2026-03-29T10:00:00+00:00"
 
     def error(n):
@@ -108,6 +121,15 @@ async def test_case_208_daylight_saving(duraton, berlin):
         await engine.advance("3d")
         assert runs_of(engine, "work")[:2] == [0, 86_400]
         assert runs_of(engine, "after") == [172_800]
+
+
+@pytest.mark.parametrize("start", ["2026-03-28T10:00:00Z", "2026-10-24T10:00:00Z"])
+async def test_case_208_a_day_of_idempotency_has_24_hours(engine_of, berlin, start):
+    day = 86_400_000
+    workflow = working(extra={"idempotency": {"key": "o", "periodMs": day}})
+    async with engine_of(workflow, start=start) as engine:
+        answers = await send_at(engine, *((at, {"o": 1}) for at in (0, 86_399.999, 86_400)))
+        assert [each.deduped for each in answers] == [False, True, False]
 
 
 @pytest.mark.parametrize(("resumed", "woken"), [(8, 10), (60, 60)])

@@ -1,16 +1,18 @@
 """Section S of the cases: event intake from Kafka or any source that delivers at least once.
 
 Here the events stand on the log itself. What needs a real broker is in tests/scenarios and
-in the tests of the Kafka log; 219 is of debounce and batch, 216's rebalance of a consumer
-group, which nothing depends on here.
+in the tests of the Kafka log, and so is 216's rebalance of a consumer group, which nothing
+depends on here.
 """
 
 import json
 
 import pytest
 from case_tools import Flaky, one_step, send, status
+from flow_tools import advance_to, given, send_each, working
 
-from duraton import define_workflow
+from duraton import BatchConfig, DebounceConfig, IdempotencyConfig, define_workflow
+from duraton_engine.state import tables
 from duraton_schemas.codec import Codec
 from duraton_schemas.records.public import Event
 from duraton_streams.errors import DoubtError, FencedError
@@ -126,8 +128,19 @@ async def test_case_218_a_poison_record(duraton):
         assert await status(engine, run) == "completed"
 
 
-async def test_case_219_time_passes_without_records(duraton):
-    # Windows and buffers come later; a timer of a run's fires by the clock as well.
+async def test_case_219_time_passes_without_records(engine_of):
+    workflows = [
+        working(name="batched", triggers=["w"], batch=BatchConfig(100, "5s")),
+        working(name="debounced", triggers=["w"], debounce=DebounceConfig("5s")),
+    ]
+    async with engine_of(*workflows) as engine:
+        produce(engine, event(1))
+        await engine.advance("1h")
+        assert await given(engine, "batched") == [(5, [{"n": 1}])]
+        assert await given(engine, "debounced") == [(5, [{"n": 1}])]
+
+
+async def test_case_219_also_for_a_sleeping_run(duraton):
     async def handle(ctx):
         await ctx.step.sleep("nap", "5s")
         await ctx.step.run("after", lambda: None)
@@ -138,8 +151,41 @@ async def test_case_219_time_passes_without_records(duraton):
         assert [at for _, step, _, at in engine.executions if step == "after"] == [5]
 
 
-async def test_case_220_expiry_is_rebuilt_after_recovery(duraton):
-    # Of idempotency keys in the case; dedupe ids live and expire in the same way.
+async def test_case_220_expiry_is_rebuilt_after_recovery(engine_of):
+    workflow = working(idempotency=IdempotencyConfig("n", "60s"))
+    async with engine_of(workflow) as engine:
+        # What the workflow itself keeps is there after its first event.
+        await send_each(engine, [{"n": "first"}])
+        await engine.advance("1h")
+        before, base = rows(engine), engine.clock.now()
+        answers = await send_each(engine, [{"n": n} for n in range(1_000)])
+        assert not any(answer.deduped for answer in answers)
+        await engine.advance("30s")
+        await engine.crash(runner=True)
+        assert rows(engine) >= before + 1_000
+        early = await send_each(engine, [{"n": n} for n in range(1_000)])
+        assert all(answer.deduped for answer in early)
+        await advance_to(engine, base + 59.999)
+        last = await send_each(engine, [{"n": n} for n in range(0, 1_000, 100)])
+        assert all(answer.deduped for answer in last)
+        await advance_to(engine, base + 60)
+        free = await send_each(engine, [{"n": n} for n in range(0, 1_000, 100)])
+        assert not any(answer.deduped for answer in free)
+        assert len(engine.started) == 1_011
+        await engine.advance("1h")
+        assert rows(engine) == before, "expired keys are swept"
+
+
+def rows(engine):
+    """How much state the engine keeps, in rows of all tables and partitions."""
+    return sum(
+        len(processor.state.scan(table, (), 100_000))
+        for processor in engine.core.processors
+        for table in tables.TABLES
+    )
+
+
+async def test_case_220_also_of_dedupe_ids(duraton):
     async with duraton(one_step(Flaky(0), triggers=["other"])) as engine:
         produce(engine, *(event(n, f"id-{n}") for n in range(1_000)))
         await engine.advance("12h")
@@ -159,8 +205,6 @@ async def test_case_220_expiry_is_rebuilt_after_recovery(duraton):
 
 
 def claims(engine):
-    from duraton_engine.state import tables
-
     state = engine.core.processors[0].state
     return len(state.scan(tables.CLAIMS, (), 10_000))
 

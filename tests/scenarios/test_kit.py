@@ -32,6 +32,25 @@ async def test_calls_while_time_passes():
         assert (await engine.run(answer.run_id)).status == "completed"
 
 
+@pytest.mark.parametrize("turns", range(6))
+async def test_calls_that_a_crash_meets_end(turns):
+    # However far they have come: begun, recorded, decided or answered.
+    async with Engine(define_workflow("w", nothing)) as engine:
+        run = await start(engine)
+        calls = [
+            asyncio.ensure_future(engine.send("w", {})),
+            asyncio.ensure_future(engine.act(run, "cancel")),
+        ]
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await engine.crash(down="1s")
+        async with asyncio.timeout(5):
+            outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        sent, acted = outcomes
+        assert isinstance(sent, (list, ConnectionError))
+        assert isinstance(acted, (RefusedError, ConnectionError))
+
+
 async def test_step_code_may_use_the_engine():
     async def handle(ctx):
         async def work():

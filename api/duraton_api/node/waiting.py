@@ -86,13 +86,16 @@ class Waiting:
     def __init__(self) -> None:
         self._posts: dict[str, Post] = {}
         self._replies: dict[str, asyncio.Future[Reply]] = {}
+        self._ended: Exception | None = None
 
     def open_post(self, post: str, count: int) -> Post:
         """Begin to wait for a POST's events.
 
         Raises:
             OverloadedError: Too many POSTs wait already.
+            EngineStoppedError: The process ends, so no answer would come.
         """
+        self._refuse_late()
         if len(self._posts) >= POSTS_MAX:
             raise OverloadedError(f"{POSTS_MAX} POSTs wait for their answers already")
         waiting = self._posts[post] = Post(count)
@@ -103,7 +106,12 @@ class Waiting:
         self._posts.pop(post, None)
 
     def open_reply(self, command: str) -> asyncio.Future[Reply]:
-        """Begin to wait for a command's reply."""
+        """Begin to wait for a command's reply.
+
+        Raises:
+            EngineStoppedError: The process ends, so no answer would come.
+        """
+        self._refuse_late()
         future = self._replies[command] = asyncio.get_running_loop().create_future()
         return future
 
@@ -112,12 +120,17 @@ class Waiting:
         self._replies.pop(command, None)
 
     def fail(self, error: Exception) -> None:
-        """The process ends: nobody is left without an answer."""
+        """The process ends: nobody is left without an answer, and nobody begins to wait."""
+        self._ended = error
         for post in self._posts.values():
             post.fail(error)
         for future in self._replies.values():
             if not future.done():
                 future.set_exception(error)
+
+    def _refuse_late(self) -> None:
+        if self._ended is not None:
+            raise self._ended
 
     def accepted(self, effect: EventAccepted) -> None:
         """Hand an event's acceptance to its POST."""

@@ -60,8 +60,9 @@ def _spacing(control: Throttle) -> int:
 
 
 def _slack(control: Throttle) -> int:
-    """How much earlier than its exact time a start may be: several fit into a millisecond
-    where the spacing is below it, and the clock tells no smaller times.
+    """How much earlier than its exact time a start may be.
+
+    Several fit into a millisecond where the spacing is below it; the clock tells no less.
     """
     return max(0, _NS - _spacing(control))
 
