@@ -35,6 +35,11 @@ CHILD_CANCELLED = "child-cancelled"
 RUN_CANCELLED = "cancelled"
 STEPS_TOO_MANY = "steps-too-many"
 SHAPES_TOO_MANY = "shapes-too-many"
+RUN_NOT_ENDED = "run-not-ended"
+CARRY_INCOMPLETE = "carry-incomplete"
+JOB_INCOMPLETE = "job-incomplete"
+JOB_NOT_RUNNING = "job-not-running"
+JOBS_TOO_MANY = "jobs-too-many"
 
 
 def workflow_unknown(app: str, workflow: str) -> ErrorInfo:

@@ -6,7 +6,9 @@ from typing import Any
 from duraton_engine.appliers import APPLIERS
 from duraton_engine.calls import (
     Answered,
+    CarryAwaited,
     InvokeMissed,
+    JobGoesOn,
     RoomFreed,
     RunnerAwaited,
     RunnerLost,
@@ -16,12 +18,15 @@ from duraton_engine.calls import (
 from duraton_engine.commands import (
     act_on_run,
     answer,
+    carry_run,
     fire_timer,
     invoke_child,
     lose_invoke,
     offer_event,
     record_event,
     register_app,
+    replay_run,
+    run_job,
     settle_runner,
     wait_for_event,
     wait_shapes,
@@ -34,7 +39,7 @@ from duraton_engine.effects import Reply
 from duraton_engine.registrations import Registrations
 from duraton_engine.room import SERVED_PREFIX, Room
 from duraton_engine.settings import Settings
-from duraton_engine.state import tables
+from duraton_engine.state import acts, tables
 from duraton_schemas.codec import Codec
 from duraton_schemas.errors import BadRecordError
 from duraton_schemas.ids import run_slot
@@ -52,6 +57,12 @@ _COMMANDS: Mapping[type, Callable[[Transition, EngineContext, Any], None]] = {
     commands.CancelRun: act_on_run.cancel_run,
     commands.PauseRun: act_on_run.pause_run,
     commands.ResumeRun: act_on_run.resume_run,
+    commands.CarryRun: carry_run.carry_run,
+    commands.ReplayRun: replay_run.replay_run,
+    commands.RefuseReplay: replay_run.refuse_replay,
+    commands.AddJobRuns: run_job.add_job_runs,
+    commands.StartJob: run_job.start_job,
+    commands.StopJob: run_job.stop_job,
     RegistryEntry: register_app.apply_entry,
     Answered: answer.answered,
     InvokeMissed: lose_invoke.invoke_missed,
@@ -60,6 +71,8 @@ _COMMANDS: Mapping[type, Callable[[Transition, EngineContext, Any], None]] = {
     RunnerLost: settle_runner.runner_lost,
     RunnerSettled: settle_runner.runner_settled,
     RoomFreed: settle_runner.room_freed,
+    JobGoesOn: run_job.job_goes_on,
+    CarryAwaited: run_job.carry_awaited,
 }
 
 _MESSAGES: Mapping[type, Callable[[Transition, EngineContext, int, Any], None]] = {
@@ -80,6 +93,8 @@ _MESSAGES: Mapping[type, Callable[[Transition, EngineContext, int, Any], None]] 
     messages.ShapeReady: wait_for_event.shape_ready,
     messages.ShapeRefused: wait_for_event.shape_refused,
     messages.RegistryReported: wait_shapes.registry_reported,
+    messages.JobRunAsked: run_job.job_run_asked,
+    messages.JobRunDone: run_job.job_run_done,
 }
 
 _RUN_OF: Mapping[type, Callable[[Any], str]] = {
@@ -95,6 +110,7 @@ _RUN_OF: Mapping[type, Callable[[Any], str]] = {
     messages.WaitMatched: lambda message: str(message.run),
     messages.ShapeReady: lambda message: str(message.run),
     messages.ShapeRefused: lambda message: str(message.run),
+    messages.JobRunAsked: lambda message: str(message.run),
 }
 """The run that an input is about, so that a decision that raises sets that run apart."""
 
@@ -143,6 +159,11 @@ class EngineMachine:
                 calls.append(RunnerLost(boot, "the engine was started anew"))
             else:
                 calls.append(RunnerAwaited(boot))
+        calls.extend(
+            CarryAwaited(str(key[1]), str(key[2]))
+            for key, _ in scan_all(state, acts.REPLAYS_WANTED)
+        )
+        calls.extend(JobGoesOn(str(key[1])) for key, _ in scan_all(state, acts.JOBS))
         return [*calls, RoomFreed()]
 
     def decode(self, record: LogRecord) -> object:
@@ -194,6 +215,7 @@ class EngineMachine:
         if isinstance(value, commands.Command):
             message = "the engine could not decide about it; see the parked commands"
             tx.effect(Reply(value.id, ok=False, code="engine", message=message))
+        run_job.report_defect(tx, value, error)
         try:
             slot = run_slot(run_id)
         except BadRecordError:

@@ -23,6 +23,11 @@ class Settings:
         shape_check_ms: After how long it is looked at whether anybody still waits by such
             a pair; if not, it is retired until somebody does again.
         starts_max: Runs started from one queue in one transition.
+        carry_ms: After how long what was carried for an act is dropped where the act has
+            not come (DESIGN 9); so are the ids of a job that was not begun.
+        replay_dedupe_ms: How long a dedupe id of a replay holds.
+        jobs_max: Jobs that are not over.
+        job_batch: Runs of a job that are acted on at once (P57).
     """
 
     silence_ms: int = 15_000
@@ -36,3 +41,7 @@ class Settings:
     shapes_max: int = 10_000
     shape_check_ms: int = 30 * 86_400_000
     starts_max: int = 64
+    carry_ms: int = 600_000
+    replay_dedupe_ms: int = 86_400_000
+    jobs_max: int = 100
+    job_batch: int = 100

@@ -139,6 +139,9 @@ def run_fields(state: RunState, status: str, event: EventInfo, *, whole: bool) -
         "parent": state.parent,
         "failed_run": state.failed_run,
         "on_failure_run": state.failure_run,
+        "replay_of": state.replay_of,
+        "replay_step": state.replay_step,
+        "job": state.job,
         "journal": shapes.JournalShape(
             topic=JOURNAL,
             partition=num_partition(state.num),
@@ -172,6 +175,7 @@ def step_shape(step: StepState) -> shapes.StepShape:
         child=step.child,
         number=step.number,
         seen=step.seen,
+        carried=step.carried,
     )
 
 
@@ -186,6 +190,7 @@ def run_detail(
     on_failure: shapes.LinkedRun | None = None,
     parent: shapes.LinkedRun | None = None,
     children: list[shapes.LinkedRun] | None = None,
+    replays: list[shapes.LinkedRun] | None = None,
 ) -> shapes.RunDetail:
     """A run whole."""
     first = events[0] if events else NO_EVENT
@@ -207,7 +212,7 @@ def run_detail(
         discarded=state.discarded,
         runner=state.runner,
         tick=maybe_iso(state.tick),
-        replay_of=None,
+        replays=replays or [],
     )
 
 

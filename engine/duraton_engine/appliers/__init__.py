@@ -6,7 +6,8 @@ Released appliers are not edited; a new version of a fact gets a new one.
 
 from collections.abc import Mapping
 
-from duraton_engine.appliers import events, owner, registry, runs, steps
+from duraton_engine.appliers import events, jobs, owner, registry, replays, runs, steps
+from duraton_schemas.records import acts
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records.common import Fact
 from duraton_streams.partition.machine import Applier
@@ -50,4 +51,16 @@ APPLIERS: Mapping[type[Fact], Applier] = {
     facts.ChildKnown: steps.child_known,
     facts.WaitStood: steps.wait_stood,
     facts.WaitGone: steps.wait_gone,
+    acts.RunCarried: replays.run_carried,
+    acts.CarryDropped: replays.carry_dropped,
+    acts.ReplayDeduped: replays.replay_deduped,
+    acts.ReplayWanted: replays.replay_wanted,
+    acts.ReplayRefused: replays.replay_refused,
+    acts.JobRunsAdded: jobs.job_runs_added,
+    acts.JobStarted: jobs.job_started,
+    acts.JobBatchSent: jobs.job_batch_sent,
+    acts.JobRunReported: jobs.job_run_reported,
+    acts.JobStopAsked: jobs.job_stop_asked,
+    acts.JobEnded: jobs.job_ended,
+    acts.JobDropped: jobs.job_dropped,
 }

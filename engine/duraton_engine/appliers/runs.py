@@ -1,5 +1,6 @@
 """Appliers of a run's life: created, queued, started, suspended, paused, ended."""
 
+from duraton_engine.appliers.replays import carried_events, take_over
 from duraton_engine.state import objects, tables
 from duraton_engine.state.objects import RunInput, RunState
 from duraton_schemas.records import journal as facts
@@ -10,9 +11,10 @@ from duraton_streams.state.table import Key, StateWriter
 
 
 def _create(state: StateWriter, slot: int, run: str, made: facts.RunCreated, at: int) -> RunState:
-    events: list[Event] = []
+    replay = made.replay
+    events: list[Event] = [] if replay is None else carried_events(state, slot, replay.request)
     origin = state.get(tables.INPUTS, (slot, made.failed_run)) if made.failed_run else None
-    for number, trigger in enumerate(made.triggers):
+    for number, trigger in enumerate(made.triggers if replay is None else ()):
         event = trigger.event
         if event is None:
             event = origin.events[number] if origin else state.scratch[str(trigger.place)]
@@ -37,8 +39,11 @@ def _create(state: StateWriter, slot: int, run: str, made: facts.RunCreated, at:
         parent_attempt=made.parent_attempt,
         failed_run=made.failed_run,
         error=made.error,
+        replay=replay,
     )
     state.insert(tables.INPUTS, (slot, run), given)
+    if replay is not None:
+        take_over(state, slot, created, replay)
     return created
 
 

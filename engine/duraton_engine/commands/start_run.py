@@ -92,7 +92,7 @@ def _start(
         transport=seat.transport,
         attempt=run.attempt if run is not None else 1,
         invoke=run.losses + 1 if run is not None else 1,
-        results=run.results if run is not None else 0,
+        results=run.results if run is not None else _carried(created),
         first=run is None or run.started_at is None,
     )
     tx.emit(slot, fact)
@@ -102,6 +102,11 @@ def _start(
     started = unended_run(tx.state, slot, run_id)
     given = input_of(tx.state, slot, run_id)
     tx.effect(ToRunner(seat.boot, invoke_frame(tx, slot, started, given)))
+
+
+def _carried(created: facts.RunCreated | None) -> int:
+    """How many results a run has when it comes into being."""
+    return created.replay.results if created is not None and created.replay is not None else 0
 
 
 def release(tx: Transition, engine: EngineContext, run: RunState) -> None:

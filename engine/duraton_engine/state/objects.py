@@ -6,6 +6,7 @@ transition finds the old object whole.
 
 import msgspec
 
+from duraton_schemas.records.acts import Replay
 from duraton_schemas.records.common import Caller, ErrorInfo, Place, Spend
 from duraton_schemas.records.public import Event
 
@@ -123,6 +124,7 @@ class RunInput(msgspec.Struct):
         parent_attempt: That step's attempt.
         failed_run: The run whose failure it handles, or None.
         error: The error that it handles, or None.
+        replay: What it repeats, where it repeats another run, or None.
     """
 
     caller: Caller
@@ -133,6 +135,7 @@ class RunInput(msgspec.Struct):
     parent_attempt: int = 0
     failed_run: str | None = None
     error: ErrorInfo | None = None
+    replay: Replay | None = None
 
 
 class Output(msgspec.Struct, array_like=True):

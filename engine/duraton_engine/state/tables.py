@@ -1,6 +1,6 @@
 """The tables of the engine's state; numbers are never reused. Keys begin with the slot."""
 
-from duraton_engine.state import objects
+from duraton_engine.state import acts, objects
 from duraton_schemas.records.common import Place
 from duraton_streams.state.table import Key, Table
 
@@ -60,6 +60,7 @@ TABLES = (
     CLAIMS,
     WAITS,
     CRON,
+    *acts.TABLES,
 )
 
 SORT_BIAS = 1 << 62

@@ -5,6 +5,7 @@ Facts are coarse (DESIGN 2): what a fact implies is not written again.
 `RunEnded` the releases, `StepFailed` its retry's timer.
 """
 
+from duraton_schemas.records.acts import Replay
 from duraton_schemas.records.common import Caller, Cause, ErrorInfo, Fact, Place, Record, Spend
 from duraton_schemas.records.public import Event
 
@@ -249,6 +250,8 @@ class RunCreated(Record, kw_only=True):
         error: The error that it handles, or None.
         tick: The cron tick, or None.
         post: The POST that it answers, as `id/n`.
+        replay: What it repeats, where it repeats another run, or None; its events are
+            then those that were carried.
     """
 
     app: str
@@ -267,6 +270,7 @@ class RunCreated(Record, kw_only=True):
     error: ErrorInfo | None = None
     tick: int | None = None
     post: str = ""
+    replay: Replay | None = None
 
 
 class RunQueued(Fact, kw_only=True):
