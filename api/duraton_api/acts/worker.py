@@ -12,6 +12,7 @@ from typing import NamedTuple
 from duraton_api.acts.acts import Access, Acts
 from duraton_api.acts.carrying import Asked, replay_commands
 from duraton_api.errors import (
+    AnswerUnknownError,
     ApiError,
     NotFoundError,
     PendingError,
@@ -61,8 +62,8 @@ class ReplayWorker:
         self._stopped = False
 
     def wanted(self, effect: CarryWanted) -> None:
-        """A replay is wanted; the same again changes nothing while it is under way."""
-        self._wanted.setdefault((effect.job, effect.run), effect)
+        """A replay is wanted; handed on again, it keeps its place."""
+        self._wanted[effect.job, effect.run] = effect
         self._begin()
 
     def _begin(self) -> None:
@@ -82,19 +83,24 @@ class ReplayWorker:
 
     async def _work(self) -> None:
         while self._wanted:
-            try:
-                ready = await self._window()
-                failures = await self._send(ready)
-            except (ApiError, StreamError) as error:
-                self._try_later(error)
+            failure = await self._some()
+            if failure is not None:
+                self._try_later(failure)
                 return
-            for each, failure in zip(ready, failures, strict=True):
-                if failure is None:
-                    self._wanted.pop((each.wanted.job, each.wanted.run), None)
-            failed = [failure for failure in failures if failure is not None]
-            if failed:
-                self._try_later(failed[0])
-                return
+
+    async def _some(self) -> Exception | None:
+        """Carry out the next of them; why some are to be tried again, or None."""
+        try:
+            ready = await self._window()
+            failures = await self._send(ready)
+        except (ApiError, StreamError) as error:
+            return error
+        for each, failure in zip(ready, failures, strict=True):
+            key = (each.wanted.job, each.wanted.run)
+            # What was handed on again meanwhile is another one, and still to be done.
+            if failure is None and self._wanted.get(key) is each.wanted:
+                del self._wanted[key]
+        return next((failure for failure in failures if failure is not None), None)
 
     def _try_later(self, error: Exception) -> None:
         _log.warning("replays of a job wait: %s", error)
@@ -162,8 +168,8 @@ def _result(task: "asyncio.Task[Reply]") -> Reply | Exception | None:
     error = task.exception()
     if error is None:
         return task.result()
-    if isinstance(error, PendingError):
-        return None  # it is recorded, and will be decided about
+    if isinstance(error, (PendingError, AnswerUnknownError)):
+        return None  # it will be decided about; after a doubt what is still wanted is handed on
     if isinstance(error, (ApiError, StreamError)):
         return error
     raise error

@@ -11,6 +11,7 @@ from duraton_schemas.wire.frames import (
     Invoke,
     Pause,
     Step,
+    StepInput,
     StepMemo,
     Wake,
     WakeItem,
@@ -51,7 +52,15 @@ def invoke_frame(tx: Transition, slot: int, run: RunState, given: RunInput) -> I
         spend=frame_spend(run.spend),
         started_at=run.started_at or tx.now,
         root=given.caller.root,
+        step_input=_step_input(given),
     )
+
+
+def _step_input(given: RunInput) -> StepInput | None:
+    replay = given.replay
+    if replay is None or replay.step is None or replay.input is None:
+        return None
+    return StepInput(step=replay.step, n=replay.n, input=replay.input)
 
 
 def _memos(state: StateReader, slot: int, run: RunState) -> list[StepMemo]:

@@ -102,6 +102,21 @@ class StepMemo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True)
     output: str | None = None
 
 
+class StepInput(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """What one step is given in place of its own input, since a person edited it (P40).
+
+    Attributes:
+        step: The step's id.
+        n: Which use of that id.
+        input: JSON text: for `run` and `ai` an array of positional arguments or an
+            object of named ones, for `invoke` and `send` the data.
+    """
+
+    step: str
+    n: int = 0
+    input: str
+
+
 class WakeItem(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """What a live handler waited for.
 
@@ -276,6 +291,7 @@ class Invoke(Frame, tag="invoke"):
         spend: The run's committed spend.
         started_at: The run's first start, milliseconds since 1970 UTC.
         root: The root caller.
+        step_input: What one step is given in place of its own input, or None.
     """
 
     run: str
@@ -293,6 +309,7 @@ class Invoke(Frame, tag="invoke"):
     spend: FrameSpend | None = None
     started_at: int = 0
     root: str = ""
+    step_input: StepInput | None = None
 
 
 class Ack(Frame, tag="ack"):
