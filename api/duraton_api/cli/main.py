@@ -7,7 +7,20 @@ from typing import Any
 
 import typer
 
-from duraton_api.cli import dev, doctor, logs, runs, send, serve, show, sql, topics, worker
+from duraton_api.cli import (
+    dev,
+    doctor,
+    jobs,
+    logs,
+    replays,
+    runs,
+    send,
+    serve,
+    show,
+    sql,
+    topics,
+    worker,
+)
 from duraton_api.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandFailedError, describe
 from duraton_api.version import VERSION
 
@@ -48,7 +61,9 @@ app.command("dev")(dev.dev)
 app.command("serve")(serve.serve)
 app.command("worker")(worker.worker)
 app.command("send")(send.send)
+replays.add_to(runs.app)
 app.add_typer(runs.app, name="runs")
+app.add_typer(jobs.app, name="jobs")
 app.add_typer(logs.app, name="log")
 app.add_typer(topics.app, name="topics")
 app.command("sql")(sql.sql)
