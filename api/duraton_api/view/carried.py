@@ -52,7 +52,8 @@ class Carried:
 
     def give(self, run: RunFold, request: str, at: int) -> None:
         """Give a new run the steps that were carried for it."""
-        parts = [*self._load(request), *self.parts.get(request, ())]
+        written = [] if request in self.gone else self._load(request)
+        parts = [*written, *self.parts.get(request, ())]
         parts.sort(key=lambda part: part.part)
         run.offsets.extend(part.offset for part in parts)
         for part in parts:
@@ -89,11 +90,11 @@ def load_parts(db: sqlite3.Connection, request: str) -> list[Part]:
 
 
 def write_carried(db: sqlite3.Connection, carried: Carried) -> None:
-    """Write what a batch brought, remove what it used."""
+    """Remove what a batch used, write what it brought."""
     rows: list[tuple[Any, ...]] = [
         (request, part.part, _encode(part).decode())
         for request, parts in carried.parts.items()
         for part in parts
     ]
-    db.executemany("INSERT INTO carried VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows)
     db.executemany("DELETE FROM carried WHERE request = ?", [(each,) for each in carried.gone])
+    db.executemany("INSERT INTO carried VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows)
