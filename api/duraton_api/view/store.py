@@ -298,8 +298,10 @@ class Store:
             _FACTS(self.db, facts)
             _PARKED(self.db, fold.parked)
             _GAPS(self.db, fold.gaps)
-            carried.write_carried(self.db, fold.carried)
-            jobs.write_jobs(self.db, fold.jobs)
+            if fold.carried.parts or fold.carried.gone:
+                carried.write_carried(self.db, fold.carried)
+            if fold.jobs.changed:
+                jobs.write_jobs(self.db, fold.jobs)
             for entry in fold.registry:
                 if entry.kind == "app":
                     self._register(entry.version, entry.key, entry.body)
