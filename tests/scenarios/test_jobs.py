@@ -359,6 +359,55 @@ async def test_a_defect_about_one_run_does_not_hold_up_the_job(duraton, monkeypa
         assert kept(engine) == []
 
 
+async def test_a_defect_about_a_run_to_cancel_sets_only_that_run_apart(duraton, monkeypatch):
+    async def handle(ctx):
+        await ctx.step.sleep("nap", "1h")
+
+    async with duraton(define_workflow("w", handle), partitions=12) as engine:
+        runs = [await start(engine) for _ in range(3)]
+        await engine.settle()
+        from duraton_engine.commands import run_job
+
+        end_run = run_job.end_run
+
+        def defective(tx, context, slot, run, status, **more):
+            if run.id == runs[1]:
+                raise RuntimeError("a defect")
+            end_run(tx, context, slot, run, status, **more)
+
+        monkeypatch.setattr(run_job, "end_run", defective)
+        job = await engine.bulk("cancel", workflow="w")
+        await engine.settle()
+        job = await engine.job(job.id)
+        assert (tally(job), job.refusals[0].run) == (("completed", 3, 2, 1), runs[1])
+        assert [(await engine.run(run)).status for run in runs] == [
+            "cancelled",
+            "paused",
+            "cancelled",
+        ]
+
+
+async def test_commands_that_make_no_job_are_set_aside(duraton):
+    """Whoever writes to the topic may write anything; no job comes of it."""
+    async with duraton(*Shop().flows) as engine:
+        for number, made in enumerate(
+            (
+                commands.AddJobRuns(id="a", caller=WHO, job="j", part=0, runs=[]),
+                commands.AddJobRuns(id="b", caller=WHO, job="j", part=0, runs=["nonsense"]),
+                commands.StartJob(
+                    id="c", caller=WHO, job="j", act="bless", filter="{}", parts=0, total=0
+                ),
+            ),
+            1,
+        ):
+            reply = await engine.host.ask(lambda core, made=made: core.command(made))
+            assert reply.code == "engine"
+            parked = engine.core.view
+            parked.drain()
+            assert parked.sql("SELECT count(*) FROM parked").rows == [[number]]
+        assert kept(engine) == [] and await engine.jobs() == []
+
+
 async def test_a_view_that_cannot_answer_is_waited_for(duraton, monkeypatch):
     from duraton_api.acts import acts as acting
     from duraton_api.errors import ViewFailedError

@@ -18,6 +18,7 @@ from duraton_engine.errors import (
     RUN_NOT_ACTIVE,
 )
 from duraton_engine.state import acts, tables
+from duraton_schemas.errors import BadRecordError
 from duraton_schemas.ids import run_slot
 from duraton_schemas.records import acts as facts
 from duraton_schemas.records import commands, messages
@@ -33,7 +34,15 @@ COMPLETED, STOPPED = "completed", "stopped"
 
 
 def add_job_runs(tx: Transition, engine: EngineContext, command: commands.AddJobRuns) -> None:
-    """A part of a job's ids has come; parts come in order."""
+    """A part of a job's ids has come; parts come in order.
+
+    Raises:
+        BadRecordError: A text in it is no run's id, or there is none; nothing is kept.
+    """
+    if not command.runs:
+        raise BadRecordError("a part of a job's ids holds at least one")
+    for run in command.runs:
+        run_slot(run)
     job = tx.state.get(acts.JOBS, (PROJECT_SLOT, command.job))
     if job is None and _too_many(tx, engine, command):
         return
@@ -58,7 +67,13 @@ def _too_many(tx: Transition, engine: EngineContext, command: commands.Command) 
 
 
 def start_job(tx: Transition, engine: EngineContext, command: commands.StartJob) -> None:
-    """All ids are here: the job begins."""
+    """All ids are here: the job begins.
+
+    Raises:
+        BadRecordError: It is no act that a job carries out.
+    """
+    if command.act not in (REPLAY, CANCEL):
+        raise BadRecordError(f"{command.act!r} is no act of a job")
     job = tx.state.get(acts.JOBS, (PROJECT_SLOT, command.job))
     if job is None and _too_many(tx, engine, command):
         return
