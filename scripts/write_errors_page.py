@@ -157,6 +157,13 @@ OTHER_CODES = {
     },
     "duraton_engine": {
         "cancelled": ("The run was cancelled, by a person or with its parent.", ""),
+        "carry-incomplete": (
+            (
+                "A replay came without all of what the old run had, or more than ten minutes after "
+                "it; nothing was made."
+            ),
+            "Ask for the replay again.",
+        ),
         "child-cancelled": (
             "The run that a step invoked was cancelled, so the step failed for good.",
             "Start the child again if it was cancelled by mistake.",
@@ -164,6 +171,10 @@ OTHER_CODES = {
         "replaced": (
             "A newer start of the same singleton key replaced the run (`mode: cancel`).",
             "",
+        ),
+        "singleton-in-use": (
+            "A replay's singleton key is in use by a run that has not ended; the message names it.",
+            "Wait until that run ends, or cancel it.",
         ),
         "start-deduped": (
             "A step's child was not started: its idempotency key is in use.",
@@ -188,6 +199,21 @@ OTHER_CODES = {
             ),
             "Start it again later, or let the flow `wait`.",
         ),
+        "job-incomplete": (
+            (
+                "A job was begun without all of its runs, or more than ten minutes after them; it "
+                "acted on nothing."
+            ),
+            "Ask for it again.",
+        ),
+        "job-not-running": (
+            "No job of that id is under way: it is over, or never was.",
+            "Look at `duraton jobs get ID`.",
+        ),
+        "jobs-too-many": (
+            "As many acts on many runs are under way as may be.",
+            "Wait for one of them, or stop one: `duraton jobs list`.",
+        ),
         "parked": (
             (
                 "A command or message could not be decided about and names no run: its bytes are "
@@ -205,6 +231,10 @@ OTHER_CODES = {
         "run-not-active": (
             "No run of that id is under way: it has ended, or never was.",
             "Look at `duraton runs get ID`.",
+        ),
+        "run-not-ended": (
+            "Only a run that has ended can be replayed; the message says in which state it is.",
+            "Cancel it first, or wait until it ends.",
         ),
         "run-not-paused": ("The run is not paused, so there is nothing to resume.", ""),
         "run-state-too-large": (

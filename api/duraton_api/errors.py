@@ -10,9 +10,14 @@ ApiError
 │   └── NotLocalError        a caller or host that is not this machine, without keys
 ├── NotFoundError            what the path names is not known (404)
 │   ├── RunUnknownError, EventUnknownError, WorkflowUnknownError, SchemaMissingError
+│   ├── StepUnknownError     the run has called no such step
+│   └── JobUnknownError      no job has that id
+├── RunGoneError             what an act needs of a run is kept no longer (410)
 ├── MethodNotAllowedError    a path that takes other methods (405)
 ├── RefusedError             the engine refused a command (409)
-│   └── RunEndedError        the run has ended already
+│   ├── RunEndedError        the run has ended already
+│   ├── ReplayOfHandlerError the run is an onFailure execution
+│   └── JobEndedError        the job is over already
 ├── TooLargeError            a body, event or POST above its limit (413)
 ├── BusyError                too much new work waits (429)
 ├── NotYetError              a call that this version does not carry out (501)
@@ -142,6 +147,31 @@ class SchemaMissingError(NotFoundError):
     advice = "`GET /subjects` lists the subjects."
 
 
+class StepUnknownError(NotFoundError):
+    """The run has called no such step, or has not got to it."""
+
+    code = "step-unknown"
+    title = "The run has no such step"
+    advice = "Name one of the steps that the detail lists, as `GET /runs/{id}` shows their ids."
+
+
+class JobUnknownError(NotFoundError):
+    """No job has that id."""
+
+    code = "job-unknown"
+    title = "There is no such job"
+    advice = "Check the id; `duraton jobs list` or `GET /jobs` lists the jobs."
+
+
+class RunGoneError(ApiError):
+    """What an act needs of a run is kept no longer."""
+
+    code = "run-gone"
+    status = 410
+    title = "The run is kept no longer"
+    advice = "Send its event again; runs older than the log's retention cannot be replayed."
+
+
 class MethodNotAllowedError(ApiError):
     """The path takes other methods."""
 
@@ -176,6 +206,22 @@ class RunEndedError(RefusedError):
     code = "run-ended"
     title = "The run has ended"
     advice = "Nothing is left to do for this run."
+
+
+class ReplayOfHandlerError(RefusedError):
+    """The run is the onFailure execution of another, which is not replayed by itself."""
+
+    code = "replay-of-handler"
+    title = "An onFailure execution is not replayed"
+    advice = "Replay the run whose failure it handled: if that fails again, onFailure runs again."
+
+
+class JobEndedError(RefusedError):
+    """The job is over already."""
+
+    code = "job-ended"
+    title = "The job is over"
+    advice = "Nothing is left to stop; `GET /jobs/{id}` shows what it did."
 
 
 class TooLargeError(ApiError):

@@ -123,5 +123,27 @@ class SilenceOver(msgspec.Struct, frozen=True):
     boot: str
 
 
+class JobGoesOn(msgspec.Struct, frozen=True):
+    """Nothing of a job is under way; a partition gives it to itself.
+
+    Attributes:
+        job: The job.
+    """
+
+    job: str
+
+
+class CarryAwaited(msgspec.Struct, frozen=True):
+    """A job's replay was wanted in the time before this owner and is not done.
+
+    Attributes:
+        job: The job.
+        run: The old run.
+    """
+
+    job: str
+    run: str
+
+
 Call = Answered | RunnerSettled | RunnerLost | InvokeMissed | RoomFreed
 """What a node gives to partitions; the others a partition gives to itself."""

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from duraton_schemas.records.common import ErrorInfo, StepSpend
+from duraton_schemas.records.common import Caller, ErrorInfo, StepSpend
 from duraton_schemas.wire.frames import Frame
 
 
@@ -25,6 +25,7 @@ class Reply(msgspec.Struct, frozen=True):
         warnings: What works otherwise than its author may think.
         code: Why it was refused, a stable code.
         message: Why, for people.
+        repeated: Whether an earlier request of its dedupe id had done it already.
     """
 
     id: str
@@ -35,6 +36,23 @@ class Reply(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     code: str | None = None
     message: str | None = None
+    repeated: bool = False
+
+
+class CarryWanted(msgspec.Struct, frozen=True):
+    """A job asks for the replay of a run: fetch from the view what the run had, and send it.
+
+    It is handed on again after a restart, until the replay is done or refused.
+
+    Attributes:
+        job: The job.
+        run: The old run.
+        caller: Who asked for the job.
+    """
+
+    job: str
+    run: str
+    caller: Caller
 
 
 class EventAccepted(msgspec.Struct, frozen=True):

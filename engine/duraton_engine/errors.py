@@ -35,6 +35,7 @@ CHILD_CANCELLED = "child-cancelled"
 RUN_CANCELLED = "cancelled"
 RUN_STOPPED = "stopped"
 RUN_REPLACED = "replaced"
+SINGLETON_IN_USE = "singleton-in-use"
 START_REFUSED = "T7103"
 START_DECLINED = {
     "deduped": "start-deduped",
@@ -44,6 +45,11 @@ START_DECLINED = {
 """Codes of a step whose child did not come into being (P54)."""
 STEPS_TOO_MANY = "steps-too-many"
 SHAPES_TOO_MANY = "shapes-too-many"
+RUN_NOT_ENDED = "run-not-ended"
+CARRY_INCOMPLETE = "carry-incomplete"
+JOB_INCOMPLETE = "job-incomplete"
+JOB_NOT_RUNNING = "job-not-running"
+JOBS_TOO_MANY = "jobs-too-many"
 
 
 def workflow_unknown(app: str, workflow: str) -> ErrorInfo:

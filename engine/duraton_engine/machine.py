@@ -6,7 +6,9 @@ from typing import Any
 from duraton_engine.appliers import APPLIERS
 from duraton_engine.calls import (
     Answered,
+    CarryAwaited,
     InvokeMissed,
+    JobGoesOn,
     LanesAwaited,
     PlacesFreed,
     RoomFreed,
@@ -18,6 +20,7 @@ from duraton_engine.calls import (
 from duraton_engine.commands import (
     act_on_run,
     answer,
+    carry_run,
     fire_timer,
     grant_place,
     invoke_child,
@@ -25,6 +28,8 @@ from duraton_engine.commands import (
     offer_event,
     record_event,
     register_app,
+    replay_run,
+    run_job,
     set_prices,
     set_project,
     settle_runner,
@@ -41,7 +46,7 @@ from duraton_engine.effects import Reply
 from duraton_engine.registrations import Registrations
 from duraton_engine.room import SERVED_PREFIX, Room
 from duraton_engine.settings import Settings
-from duraton_engine.state import tables
+from duraton_engine.state import acts, tables
 from duraton_schemas.codec import Codec
 from duraton_schemas.errors import BadRecordError
 from duraton_schemas.ids import run_slot
@@ -60,6 +65,12 @@ _COMMANDS: Mapping[type, Callable[[Transition, EngineContext, Any], None]] = {
     commands.CancelRun: act_on_run.cancel_run,
     commands.PauseRun: act_on_run.pause_run,
     commands.ResumeRun: act_on_run.resume_run,
+    commands.CarryRun: carry_run.carry_run,
+    commands.ReplayRun: replay_run.replay_run,
+    commands.RefuseReplay: replay_run.refuse_replay,
+    commands.AddJobRuns: run_job.add_job_runs,
+    commands.StartJob: run_job.start_job,
+    commands.StopJob: run_job.stop_job,
     RegistryEntry: register_app.apply_entry,
     Answered: answer.answered,
     InvokeMissed: lose_invoke.invoke_missed,
@@ -71,6 +82,8 @@ _COMMANDS: Mapping[type, Callable[[Transition, EngineContext, Any], None]] = {
     LanesAwaited: lanes_awaited,
     PlacesFreed: grant_place.places_freed,
     commands.SetProject: set_project.set_project,
+    JobGoesOn: run_job.job_goes_on,
+    CarryAwaited: run_job.carry_awaited,
 }
 
 _MESSAGES: Mapping[type, Callable[[Transition, EngineContext, int, Any], None]] = {
@@ -95,6 +108,8 @@ _MESSAGES: Mapping[type, Callable[[Transition, EngineContext, int, Any], None]] 
     messages.PlaceReturned: grant_place.place_returned,
     messages.HoldingTold: grant_place.holding_told,
     messages.PlaceAnswered: place_answered,
+    messages.JobRunAsked: run_job.job_run_asked,
+    messages.JobRunDone: run_job.job_run_done,
 }
 
 _RUN_OF: Mapping[type, Callable[[Any], str]] = {
@@ -110,6 +125,7 @@ _RUN_OF: Mapping[type, Callable[[Any], str]] = {
     messages.WaitMatched: lambda message: str(message.run),
     messages.ShapeReady: lambda message: str(message.run),
     messages.ShapeRefused: lambda message: str(message.run),
+    messages.JobRunAsked: lambda message: str(message.run),
 }
 """The run that an input is about, so that a decision that raises sets that run apart."""
 
@@ -163,6 +179,11 @@ class EngineMachine:
             calls.append(LanesAwaited(int(of[0]), str(of[1]), str(of[2])))
         if state.scan(tables.ASKS, (), 1):
             calls.append(PlacesFreed())
+        calls.extend(
+            CarryAwaited(str(key[1]), str(key[2]))
+            for key, _ in scan_all(state, acts.REPLAYS_WANTED)
+        )
+        calls.extend(JobGoesOn(str(key[1])) for key, _ in scan_all(state, acts.JOBS))
         return [*calls, RoomFreed()]
 
     def decode(self, record: LogRecord) -> object:
@@ -231,6 +252,7 @@ class EngineMachine:
         if isinstance(value, commands.Command):
             message = "the engine could not decide about it; see the parked commands"
             tx.effect(Reply(value.id, ok=False, code="engine", message=message))
+        run_job.report_defect(tx, value, error)
         try:
             slot = run_slot(run_id)
         except BadRecordError:

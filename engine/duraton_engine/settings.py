@@ -29,6 +29,12 @@ class Settings:
             are at whole multiples of it (P30).
         together_max: What `together` is where a workflow states none, so many at once;
             None for no limit (P22).
+        starts_max: Runs started from one queue in one transition.
+        carry_ms: After how long what was carried for an act is dropped where the act has
+            not come (DESIGN 9); so are the ids of a job that was not begun.
+        replay_dedupe_ms: How long a dedupe id of a replay holds.
+        jobs_max: Jobs that are not over.
+        job_batch: Runs of a job that are acted on at once (P57).
     """
 
     silence_ms: int = 15_000
@@ -50,3 +56,8 @@ class Settings:
     def together(self) -> Together | None:
         """The `together` of workflows that state none."""
         return None if self.together_max is None else Together(max=self.together_max)
+
+    carry_ms: int = 600_000
+    replay_dedupe_ms: int = 86_400_000
+    jobs_max: int = 100
+    job_batch: int = 100

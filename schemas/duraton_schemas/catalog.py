@@ -11,14 +11,14 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from duraton_schemas.records import commands, journal, messages, public
+from duraton_schemas.records import acts, commands, journal, messages, public
 from duraton_schemas.records.common import Fact, Record
 
-FOLDERS: Mapping[str, types.ModuleType] = {
-    "public": public,
-    "journal": journal,
-    "commands": commands,
-    "messages": messages,
+FOLDERS: Mapping[str, tuple[types.ModuleType, ...]] = {
+    "public": (public,),
+    "journal": (journal, acts),
+    "commands": (commands,),
+    "messages": (messages,),
 }
 
 
@@ -41,10 +41,11 @@ class SchemaVersion(NamedTuple):
 def record_types() -> dict[str, type[Record]]:
     """Every record that is written, by its subject."""
     found: dict[str, type[Record]] = {}
-    for folder, module in FOLDERS.items():
-        for kind in vars(module).values():
-            if _is_written(kind, folder) and kind.__module__.startswith(module.__name__):
-                found[f"duraton.{folder}.{kind.__name__}"] = kind
+    for folder, modules in FOLDERS.items():
+        for module in modules:
+            for kind in vars(module).values():
+                if _is_written(kind, folder) and kind.__module__.startswith(module.__name__):
+                    found[f"duraton.{folder}.{kind.__name__}"] = kind
     return found
 
 

@@ -60,7 +60,8 @@ def whole(low: int, high: int, unit: str) -> Rule:
             raise ValueError
         return number
 
-    text = f"of at least {low}" if low == 1 and high >= PERIOD_MS_MAX else f"from {low} to {high}"
+    top = "" if high >= min(PERIOD_MS_MAX, COUNT_MAX) else f" and at most {high}"
+    text = f"of at least {low}{top}" if low == 1 else f"from {low} to {high}"
     return Rule(f"a whole number{unit} {text}", read)
 
 

@@ -7,6 +7,7 @@ DuratonError
 ├── RetryAfterError          raised by user code: try again then
 ├── InferenceError           a call of `ctx.step.ai.infer` failed
 ├── StepUseError             a call of ctx.step that cannot work
+├── StepInputError           an edited input that the step's function does not take
 ├── TargetError              TARGET names no app
 │   ├── TargetNotFoundError
 │   ├── TargetImportError
@@ -101,6 +102,19 @@ class StepUseError(DuratonError):
     code = "step-misused"
     retriable = False
     advice = "Correct the call that the message names."
+    __duraton_final__ = True
+
+
+class StepInputError(DuratonError):
+    """A run was begun again with an edited input that the step's function does not take.
+
+    A step takes one only if it is called with arguments: `ctx.step.run("charge", charge,
+    order_id)`. A lambda closes over its values and takes none.
+    """
+
+    code = "step-input-refused"
+    retriable = False
+    advice = "Retry from the step with the arguments that its function takes, or with none."
     __duraton_final__ = True
 
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from duraton_api.view.reads import EventFilter, RunFilter
 from duraton_schemas.codec import Codec
 from duraton_schemas.ids import run_id
+from duraton_schemas.records import acts
 from duraton_schemas.records import journal as j
 from duraton_schemas.records.common import Caller, Cause, ErrorInfo, FactHeader, Place, StepSpend
 from duraton_schemas.records.public import Event
@@ -28,6 +29,8 @@ class Journal:
         self.runs = []
         self.caller = Caller(kind="key", id="dev", root="key:dev")
         self.ids = 0
+        self.carried = {}
+        self.jobs = []
 
     def emit(self, fact):
         fact.header = FactHeader(
@@ -172,7 +175,7 @@ class Journal:
         """Runs that take random turns, each sequence one that an engine could write."""
         live = {}
         for _ in range(data.draw(st.integers(1, 40))):
-            choice = data.draw(st.integers(0, 11))
+            choice = data.draw(st.integers(0, 13))
             if not live or choice == 0:
                 if data.draw(st.booleans()):
                     live[self.started()] = ("running", 0, set())
@@ -182,10 +185,80 @@ class Journal:
             if choice == 1:
                 self.event(held=data.draw(st.booleans()), homes=data.draw(st.integers(0, 1)))
                 continue
+            if choice == 12:
+                again = self.carry_or_replay(data.draw)
+                if again is not None:
+                    live[again[0]] = ("running", again[1], set())
+                continue
+            if choice == 13:
+                self.job_turn(data.draw)
+                continue
             run = data.draw(st.sampled_from(sorted(live)))
             live[run] = self._turn(data, run, *live[run])
             if live[run] is None:
                 del live[run]
+
+    def carry(self, request, of, steps):
+        """One more part of what a replay will begin with."""
+        parts, results = self.carried.get(request, (0, 0))
+        carried = [
+            acts.CarriedStep(
+                step=f"step-{n}", n=0, kind="run", attempt=1, seen=n, output=f'{{"n":{n}}}'
+            )
+            for n in range(results, results + steps)
+        ]
+        self.emit(acts.RunCarried(request=request, of=of, part=parts, steps=carried, due=0))
+        self.carried[request] = (parts + 1, results + steps)
+
+    def replayed(self, request, of, **fields):
+        """A run that begins with what was carried."""
+        run = self.run_id("replay")
+        _, results = self.carried.pop(request)
+        replay = acts.Replay(of=of, request=request, results=results, **fields)
+        self.emit(self.start(run, self.created(1, replay=replay)))
+        return run, results
+
+    def carry_or_replay(self, draw):
+        old = draw(st.sampled_from(self.runs))
+        request = f"r-{draw(st.integers(0, 2))}-{old}"
+        pick = draw(st.sampled_from(["carry", "carry", "drop", "replay"]))
+        if pick == "carry" or request not in self.carried:
+            self.carry(request, old, draw(st.integers(0, 3)))
+        elif pick == "replay":
+            step = draw(st.none() | st.just("flaky"))
+            return self.replayed(request, old, step=step, n=1 if step else 0)
+        else:
+            self.emit(acts.CarryDropped(request=request))
+            del self.carried[request]
+        return None
+
+    def job_started(self, total=2, **fields):
+        job = f"job_{len(self.jobs)}"
+        self.jobs.append(job)
+        self.emit(
+            acts.JobStarted(
+                job=job, act="replay", filter='{"status":"failed"}', total=total,
+                caller=self.caller, **fields,
+            )
+        )  # fmt: skip
+        return job
+
+    def job_turn(self, draw):
+        if not self.jobs or draw(st.integers(0, 3)) == 0:
+            self.job_started()
+            return
+        job, run = draw(st.sampled_from(self.jobs)), draw(st.sampled_from(self.runs))
+        fact = draw(
+            st.sampled_from(
+                [
+                    acts.JobRunReported(job=job, of=run, made=run),
+                    acts.JobRunReported(job=job, of=run, code="run-gone", message="it is gone"),
+                    acts.JobStopAsked(job=job, caller=self.caller),
+                    acts.JobEnded(job=job, status="completed"),
+                ]
+            )
+        )
+        self.emit(fact)
 
     def _turn(self, data, run, phase, number, pending):
         error = ErrorInfo(message="boom", name="BoomError", stack="at x")
@@ -306,6 +379,7 @@ def dump(view):
         "events": [plain(view.reads.event(event.id)) for event in events],
         "facts": {run.id: view.reads.facts(run.id).offsets for run in runs},
         "positions": view.positions(),
+        "jobs": [plain(job) for job in view.reads.jobs((), 500).jobs],
         "workflows": [plain(workflow) for workflow in view.reads.workflows()],
     }
 

@@ -142,6 +142,58 @@ async def test_a_waiting_run_is_paused_resumed_and_cancelled(cli, runner):
     assert "wrong customer" in await cli("runs", "get", run)
 
 
+async def test_a_failed_run_is_replayed_and_retried(cli, runner):
+    run = await sent(cli, {"broken": True})
+    await ended(cli, run)
+    out = await cli("runs", "replay", run)
+    new, status = out.split()[:2]
+    assert out.endswith(f"replays {run}\n") and status == "running"
+    await ended(cli, new)
+    assert f"replays   {run}" in await cli("runs", "get", new)
+
+    again = ("runs", "retry-from-step", run, "charge", "--dedupe-id", "d", "--json")
+    first, second = json.loads(await cli(*again)), json.loads(await cli(*again))
+    assert first["runId"] == second["runId"] and second["repeated"]
+    await ended(cli, first["runId"])
+    assert f"replays   {run}, from step charge" in await cli("runs", "get", first["runId"])
+    assert f"replayed  {first['runId']}  failed, from step charge" in await cli("runs", "get", run)
+
+    await cli("runs", "retry-from-step", run, "ship", status=1)
+    assert "it has called 'charge'" in cli.err and "(step-unknown)" in cli.err
+    # A lambda takes no arguments, which is said as the run's error.
+    edited = json.loads(
+        await cli("runs", "retry-from-step", run, "charge", "--input", "[1]", "--json")
+    )
+    assert (await ended(cli, edited["runId"]))["error"]["code"] == "step-input-refused"
+
+
+async def test_many_runs_are_acted_on_and_the_jobs_followed(cli, runner):
+    for n in range(3):
+        await ended(cli, await sent(cli, {"broken": True, "n": n}))
+    out = await cli("runs", "bulk-replay", "--status", "failed", "--since", "1h", "--dry-run")
+    assert len(out.splitlines()) == 4 and "3 runs" in cli.err
+    out = await cli("runs", "bulk-replay", "--status", "failed")
+    job = out.split()[0]
+    assert job.startswith("job_") and f"duraton jobs get {job}" in cli.err
+    while json.loads(await cli("jobs", "get", job, "--json"))["status"] == "running":  # noqa: ASYNC110 as in `ended`
+        await asyncio.sleep(0)
+    assert "3 of 3 done, 0 refused" in await cli("jobs", "get", job)
+    header, row = (await cli("jobs", "list")).splitlines()
+    assert header.split() == ["ID", "ACT", "STATUS", "CREATED", "DONE", "REFUSED", "TOTAL"]
+    assert row.split()[:3] == [job, "replay", "completed"]
+    await cli("jobs", "stop", job, status=1)
+    assert "(job-ended)" in cli.err
+    await cli("jobs", "get", "job_nope", status=1)
+    assert "(job-unknown)" in cli.err
+
+    run = await sent(cli, {"wait": True})
+    cancelled = json.loads(
+        await cli("runs", "bulk-cancel", "--app", "shop", "--reason", "closed", "--json")
+    )
+    assert cancelled["act"] == "cancel" and cancelled["total"] >= 1
+    assert (await ended(cli, run))["status"] == "cancelled"
+
+
 async def test_a_repeat_and_an_event_that_nobody_takes_are_told_apart(cli, runner):
     await cli("send", "order.created", "{}", "--dedupe-id", "d1", "--subject", "s", "--id", "e1")
     assert await cli("send", "order.created", "{}", "--dedupe-id", "d1") == ""
@@ -171,6 +223,10 @@ async def test_data_comes_from_stdin(cli, node, monkeypatch):
         (("runs", "list", "--limit", "0"), "--limit"),
         (("runs", "list", "--since", "5 parsecs"), "no moment"),
         (("runs", "list", "--wrong"), "No such option"),
+        (("runs", "bulk-replay"), "needs a filter"),
+        (("runs", "bulk-cancel", "--dry-run"), "needs a filter"),
+        (("runs", "retry-from-step", "run_x"), "Missing argument"),
+        (("runs", "retry-from-step", "run_x", "a", "--input", "[1"), "no JSON"),
         (("send", "a", "--url", "localhost"), "no address"),
         (("log", "dump", "--topic", "nope"), "no topic"),
         (("topics", "create"), "--kafka"),
@@ -185,6 +241,9 @@ REFUSALS = [
     (("runs", "get", "run_nope"), "run-unknown"),
     (("runs", "cancel", "run_0012345678901234567890ab"), "run-unknown"),
     (("runs", "list", "--status", "nope"), "bad-parameter"),
+    (("runs", "replay", "run_0012345678901234567890ab"), "run-unknown"),
+    (("runs", "bulk-replay", "--status", "running"), "bad-parameter"),
+    (("jobs", "list", "--status", "late"), "bad-parameter"),
     (("send", "a*b"), "bad-json"),
     (("sql", "delete from runs"), "bad-sql"),
     (("sql", "nonsense"), "bad-sql"),
@@ -339,7 +398,7 @@ async def test_a_defect_is_a_message_and_a_traceback_only_where_asked_for(
     def broken(*_):
         raise RuntimeError("surprise")
 
-    monkeypatch.setattr("duraton_api.cli.runs._row", broken)
+    monkeypatch.setattr("duraton_api.cli.runs.row_of", broken)
     monkeypatch.setattr("duraton_api.cli.runs._pages", lambda *_: ([{}], None))
     assert await asyncio.to_thread(main.run, ["runs", "list"]) == 1
     assert "Traceback" not in (err := capsys.readouterr().err) and "(internal)" in err

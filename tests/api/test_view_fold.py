@@ -13,8 +13,10 @@ from duraton_api.view import View
 from duraton_api.view import sql as view_sql
 from duraton_api.view import view as view_module
 from duraton_api.view.fold import handled
+from duraton_api.view.jobs import REFUSALS_KEPT
 from duraton_api.view.reads import EventFilter, RunFilter
 from duraton_schemas.catalog import record_types
+from duraton_schemas.records import acts
 from duraton_schemas.records import journal as j
 from duraton_schemas.records.common import ErrorInfo, Fact
 
@@ -284,6 +286,65 @@ def test_facts_stand_where_they_are_said_to(view, journal):
         places = view.reads.facts(name)
         found = [journal.facts[offset] for offset in places.offsets]
         assert found == [f for f in journal.facts if getattr(f, "run", None) == name]
+
+
+def test_a_retry_begins_with_what_was_carried(view, journal):
+    old = journal.completed_run(steps=3)
+    journal.carry("r", old, 1)
+    journal.carry("r", old, 1)
+    fed(view, journal)
+    run, _ = journal.replayed("r", old, step="step-2", job="job_1")
+    journal.emit(journal.done(run, "step-2", 3))
+    fed(view, journal)
+    detail = shown(view, run)
+    assert (detail.replay_of, detail.replay_step, detail.job) == (old, "step-2", "job_1")
+    assert [(s.id, s.status, s.number, s.carried) for s in detail.steps] == [
+        ("step-0", "completed", 1, True),
+        ("step-1", "completed", 2, True),
+        ("step-2", "completed", 3, False),
+    ]
+    assert plain(detail)["steps"][1]["output"] == {"n": 1} and detail.step_count == 3
+    assert detail.spend.tokens == 3  # the carried ones' is the old run's
+    assert [(r.id, r.step) for r in shown(view, old).replays] == [(run, "step-2")]
+    assert len(view.reads.facts(run).offsets) == 4
+    assert view.sql("SELECT count(*) FROM carried").rows == [[0]]
+    assert view.sql(f"SELECT sum(carried) FROM steps WHERE run_id = '{run}'").rows == [[2]]
+    assert view.sql("SELECT replay_of, replay_step FROM runs WHERE job = 'job_1'").rows == [
+        [old, "step-2"]
+    ]
+
+
+def test_what_was_carried_for_nothing_is_forgotten(view, journal):
+    old = journal.completed_run()
+    journal.carry("r", old, 1)
+    fed(view, journal)
+    assert view.sql("SELECT count(*) FROM carried").rows == [[1]]
+    journal.emit(acts.CarryDropped(request="r"))
+    fed(view, journal)
+    assert view.sql("SELECT count(*) FROM carried").rows == [[0]]
+
+
+def test_a_job_from_its_beginning_to_its_end(view, journal):
+    runs = [journal.completed_run() for _ in range(REFUSALS_KEPT + 3)]
+    job = journal.job_started(total=len(runs), reason="why")
+    fed(view, journal)
+    made = view.reads.job(job)
+    assert (made.status, made.total, made.done, made.reason) == ("running", len(runs), 0, "why")
+    journal.emit(acts.JobRunReported(job=job, of=runs[0], made=runs[0]))
+    for run in runs[1:]:
+        journal.emit(acts.JobRunReported(job=job, of=run, code="run-gone", message="gone"))
+    journal.emit(acts.JobStopAsked(job=job, caller=journal.caller))
+    fed(view, journal)
+    assert view.reads.job(job).status == "stopping"
+    journal.emit(acts.JobEnded(job=job, status="stopped"))
+    fed(view, journal)
+    over = view.reads.job(job)
+    assert (over.status, over.done, over.refused) == ("stopped", 1, REFUSALS_KEPT + 2)
+    assert [each.run for each in over.refusals] == runs[1 : REFUSALS_KEPT + 1]
+    assert view.sql("SELECT act, status, done, total FROM jobs").rows == [
+        ["replay", "stopped", 1, len(runs)]
+    ]
+    assert view.reads.jobs(("running",), 10).jobs == []
 
 
 # However the facts come ----------------------------------------------------

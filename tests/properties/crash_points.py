@@ -19,6 +19,7 @@ from duraton.testing.engine import RefusedError
 from duraton_api.errors import AnswerUnknownError
 from duraton_api.verification import verify_cluster
 from duraton_api.view.view import View
+from duraton_engine.settings import Settings
 from duraton_schemas.codec import Codec
 from duraton_schemas.records import journal as facts
 from duraton_streams.errors import DoubtError
@@ -223,6 +224,20 @@ class Drive:
                 return run
         raise KeyError((workflow, n))
 
+    async def replay(self, workflow, n, dedupe, **details):
+        run = self.find(workflow, n)
+        act = "retry-from-step" if details else "replay"
+        await self.insist(lambda: self.engine.act(run, act, dedupe_id=dedupe, **details))
+
+    async def bulk(self, act, **filters):
+        """A careful caller looks whether the job is there before asking again."""
+
+        async def ask():
+            if act not in {job.act for job in await self.engine.jobs()}:
+                await self.engine.bulk(act, **filters)
+
+        await self.insist(ask)
+
     async def insist(self, ask):
         while True:
             try:
@@ -285,6 +300,10 @@ class Labels:
             name = f"{made.workflow} of {self._name(made.parent)}/{place}"
         elif made.tick is not None:
             name = f"{made.workflow}@{made.tick}"
+        elif made.replay is not None:
+            what = made.replay.step or "all"
+            by = "a job" if made.replay.job else made.replay.dedupe_id
+            name = f"{what} again, by {by}, of {self._name(made.replay.of)}"
         else:
             event = self.event_of(made)
             if event.caller is not None and event.caller.kind == "run":
@@ -356,7 +375,10 @@ class End:
             assert not changed, f"{part}: (without, with the stop) {changed}"
 
 
-ENDED = ("runs", "inputs", "outputs", "queue", "waiting", "live", "held", "held_posts", "waits")
+ENDED = (
+    *("runs", "inputs", "outputs", "queue", "waiting", "live", "held", "held_posts", "waits"),
+    *("carries", "carried", "replays_wanted", "jobs", "job_parts"),
+)
 """Tables that are empty once nothing is under way."""
 
 
@@ -377,7 +399,8 @@ def left(core):
             elif table == "cron":
                 found[table, key, value.due] += 1
             elif table == "timers":
-                found[table, key] += 1
+                # The one of a replay's dedupe id names the old run, whose id names a place.
+                found[table, key[:3] + key[4:] if key[2] == "replay" else key] += 1
             elif table == "applied":
                 found[table, processor.partition, key, value.body] += 1
             elif table == "registry":
@@ -413,6 +436,7 @@ async def go(program, stop=None, *, partitions=1, keep=1, transport="connect"):
         *workflows,
         partitions=partitions,
         transport=transport,
+        settings=Settings(job_batch=2),
         **stopping.options,
     ) as engine:
         drive = Drive(engine, stopping)

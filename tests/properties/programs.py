@@ -240,6 +240,33 @@ async def run_many(drive):
     await drive.advance("5s")
 
 
+async def run_replays(drive):
+    await drive.send("failing", {"n": 0})
+    await drive.send("parallel", {"n": 1})
+    await drive.advance("10s")
+    await drive.replay("failing", 0, "whole")
+    await drive.replay("failing", 0, "whole")
+    await drive.advance("10s")
+    await drive.replay("failing", 0, "second", step="b")
+    await drive.replay("parallel", 1, "middle", step="s1")
+    # What a caller carried who died before the act is swept after ten minutes.
+    await drive.advance("11m")
+
+
+async def run_bulk(drive):
+    for n in range(3):
+        await drive.send("final", {"n": n})
+        await drive.send("failing", {"n": n})
+    await drive.advance("10s")
+    await drive.bulk("replay", status="failed")
+    await drive.send("sleeper", {"n": 0})
+    await drive.send("awaiting", {"n": 1})
+    await drive.send("awaiting", {"n": 2})
+    await drive.advance("10s")
+    await drive.bulk("cancel", status="waiting")
+    await drive.advance("11m")
+
+
 WORKFLOWS = (
     define_workflow("two_steps", two_steps),
     define_workflow("retried", retried),
@@ -276,4 +303,6 @@ PROGRAMS = {
     "cron": (TICKING, run_cron),
     "acts": (WORKFLOWS, run_acts),
     "many": (WORKFLOWS, run_many),
+    "replays": (WORKFLOWS, run_replays),
+    "bulk": (WORKFLOWS, run_bulk),
 }

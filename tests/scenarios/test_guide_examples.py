@@ -85,6 +85,21 @@ async def test_the_programs_of_the_guide_to_ai_spend(duraton):
     await names["test_the_run_is_halted"]()
 
 
+async def test_the_tests_of_the_guide_to_failed_runs_pass(tmp_path, monkeypatch):
+    program, *tests = examples("docs/guides/failed-runs.md")
+    (tmp_path / "shop.py").write_text(program)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    names = {}
+    try:
+        exec(compile("\n".join(tests), "docs/guides/failed-runs.md", "exec"), names)
+    finally:
+        sys.modules.pop("shop", None)
+    found = [test for name, test in names.items() if name.startswith("test_")]
+    assert len(found) == 4
+    for test in found:
+        await test()
+
+
 async def test_the_app_of_the_runners_guide_is_served_and_registers_itself(shop, monkeypatch):
     pytest.importorskip("fastapi")
     names = {}

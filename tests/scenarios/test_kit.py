@@ -123,7 +123,9 @@ async def test_answers_and_refusals():
         assert (await engine.run(answer.run_id)).caller.id == "shop"
         assert await engine.send("nobody", {}) == []
         with pytest.raises(RefusedError):
-            await engine.act(answer.run_id, "replay")
+            await engine.act(answer.run_id, "cancel")
+        with pytest.raises(ValueError, match="no act"):
+            await engine.act(answer.run_id, "rewind")
         with pytest.raises(KeyError):
             await engine.run("run_00000000000000000000000000")
         with pytest.raises(ValueError, match="name"):

@@ -10,8 +10,10 @@ import typer
 from duraton_api.cli import (
     dev,
     doctor,
+    jobs,
     logs,
     prices,
+    replays,
     runs,
     send,
     serve,
@@ -60,7 +62,9 @@ app.command("dev")(dev.dev)
 app.command("serve")(serve.serve)
 app.command("worker")(worker.worker)
 app.command("send")(send.send)
+replays.add_to(runs.app)
 app.add_typer(runs.app, name="runs")
+app.add_typer(jobs.app, name="jobs")
 app.add_typer(logs.app, name="log")
 app.add_typer(topics.app, name="topics")
 app.add_typer(prices.app, name="prices")

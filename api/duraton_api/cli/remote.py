@@ -59,13 +59,27 @@ class Remote:
         """
         return self._ask("GET", path, params=params)
 
-    def post(self, path: str, body: Any = None) -> Any:
+    def post(
+        self,
+        path: str,
+        body: Any = None,
+        *,
+        params: Mapping[str, str] | None = None,
+        timeout_s: float = ANSWER_S,
+    ) -> Any:
         """The JSON that an act answers.
+
+        Args:
+            path: The call's path.
+            body: Its JSON, or None for none.
+            params: Its parameters.
+            timeout_s: Seconds that the answer may take.
 
         Raises:
             CommandFailedError: The engine is not there, or refuses.
         """
-        return self._ask("POST", path, json=body)
+        timeout = httpx.Timeout(timeout_s, connect=CONNECT_S)
+        return self._ask("POST", path, json=body, params=params, timeout=timeout)
 
     def put(self, path: str, body: bytes) -> Any:
         """The JSON that a write answers.

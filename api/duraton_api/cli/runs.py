@@ -56,8 +56,8 @@ def list_runs(
         "status": status,
         "workflow": workflow,
         "app": app_name,
-        "since": _moment(since, "--since"),
-        "until": _moment(until, "--until"),
+        "since": moment(since, "--since"),
+        "until": moment(until, "--until"),
         "q": query,
         "kind": kind,
     }
@@ -68,7 +68,7 @@ def list_runs(
         show.data({"runs": found, "cursor": cursor})
         return
     columns = ("id", "workflow", "status", "created", "took", "note")
-    show.table(columns, [_row(run) for run in found], "no runs")
+    show.table(columns, [row_of(run) for run in found], "no runs")
     if cursor:
         show.note(f"the newest {len(found)}; --limit shows more")
 
@@ -151,7 +151,7 @@ def _pages(
     return found, cursor
 
 
-def _moment(text: str | None, option: str) -> str | None:
+def moment(text: str | None, option: str) -> str | None:
     """A moment as the API takes it; a duration is that long ago."""
     if text is None or text.isdecimal() or not text[-1:].isalpha() or text[-1:] in "Zz":
         return text
@@ -164,7 +164,8 @@ def _moment(text: str | None, option: str) -> str | None:
     return str(int(datetime.now(UTC).timestamp() * 1000) - ago_ms)
 
 
-def _row(run: dict[str, Any]) -> tuple[str | show.Cell, ...]:
+def row_of(run: dict[str, Any]) -> tuple[str | show.Cell, ...]:
+    """A run as a row of a list."""
     took = span(run["durationMs"]) if run["durationMs"] is not None else ""
     return (
         run["id"],

@@ -104,6 +104,13 @@ def _facts(run: dict[str, Any]) -> list[tuple[str, str]]:
         found.append(("parent", f"{parent['id']}, step {parent.get('step')}"))
     if run.get("failedRun"):
         found.append(("handles", f"the failure of {run['failedRun']}"))
+    if run["replayOf"]:
+        step = f", from step {run['replayStep']}" if run["replayStep"] else ""
+        job = f", by {run['job']}" if run["job"] else ""
+        found.append(("replays", run["replayOf"] + step + job))
+    for replay in run["replays"]:
+        step = f", from step {replay['step']}" if replay["step"] else ""
+        found.append(("replayed", f"{replay['id']}  {replay['status']}{step}"))
     if run["output"] is not None:
         found.append(("output", show.short(run["output"], length)))
     reason = reason_of(run)
@@ -131,7 +138,7 @@ def _of_step(step: dict[str, Any]) -> list[Moment]:
     status = step["status"]
     if status == "completed" and step["endedAt"]:
         tried = f", attempt {step['attempts']}" if step["attempts"] > 1 else ""
-        told = f"{step['id']} completed{tried}"
+        told = f"{step['id']} carried" if step["carried"] else f"{step['id']} completed{tried}"
         spent = _spend(step.get("spend") or {})
         told += f" ({spent})" if spent else ""
         if step["kind"] not in ("sleep", "send"):

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from duraton_api.errors import NotYetError
+from duraton_api.http.acts import ActsApi
 from duraton_api.http.backend import Backend
 from duraton_api.http.call import Call, Endpoint
 from duraton_api.http.events import EventsApi
@@ -51,19 +52,23 @@ def _routes(backend: Backend) -> list[Route]:
     events, runs = EventsApi(backend), RunsApi(backend)
     workflows, system = WorkflowsApi(backend), SystemApi(backend)
     prices = PricesApi(backend)
+    acts = ActsApi(backend)
     table: list[tuple[str, Endpoint]] = [
         ("/events", Endpoint(POST=(EVENTS, events.post), GET=(READ, events.list))),
         ("/events/{id:path}", Endpoint(GET=(READ, events.get))),
         ("/runs", Endpoint(GET=(READ, runs.list))),
-        ("/runs/bulk-replay", Endpoint(POST=(ACT, _not_yet))),
-        ("/runs/bulk-cancel", Endpoint(POST=(ACT, _not_yet))),
+        ("/runs/bulk-replay", Endpoint(POST=(ACT, acts.bulk_replay))),
+        ("/runs/bulk-cancel", Endpoint(POST=(ACT, acts.bulk_cancel))),
         ("/runs/{id}", Endpoint(GET=(READ, runs.get))),
         ("/runs/{id}/journal", Endpoint(GET=(READ, runs.journal))),
         ("/runs/{id}/pause", Endpoint(POST=(ACT, runs.pause))),
         ("/runs/{id}/resume", Endpoint(POST=(ACT, runs.resume))),
         ("/runs/{id}/cancel", Endpoint(POST=(ACT, runs.cancel))),
-        ("/runs/{id}/replay", Endpoint(POST=(ACT, _not_yet))),
-        ("/runs/{id}/retry-from-step", Endpoint(POST=(ACT, _not_yet))),
+        ("/runs/{id}/replay", Endpoint(POST=(ACT, acts.replay))),
+        ("/runs/{id}/retry-from-step", Endpoint(POST=(ACT, acts.retry_from_step))),
+        ("/jobs", Endpoint(GET=(READ, acts.jobs))),
+        ("/jobs/{id}", Endpoint(GET=(READ, acts.job))),
+        ("/jobs/{id}/stop", Endpoint(POST=(ACT, acts.stop_job))),
         ("/workflows", Endpoint(GET=(READ, workflows.list))),
         ("/workflows/{app}/{name:path}", Endpoint(GET=(READ, workflows.get))),
         ("/apps/{app:path}", Endpoint(PUT=(REGISTER, workflows.register))),

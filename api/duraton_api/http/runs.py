@@ -167,7 +167,7 @@ class RunsApi:
     async def get(self, call: Call) -> Response:
         """One run whole."""
         query = call.query(_ONE_PARAMETERS)
-        run = _run_of(call)
+        run = run_of(call)
         await fresh(self._backend, query)
         view = self._backend.view
         found = await view.ask(view.reads.run, run)
@@ -178,7 +178,7 @@ class RunsApi:
     async def journal(self, call: Call) -> Response:
         """A run's facts, or with `at` the run as it stood at one of them."""
         query = call.query(_JOURNAL_PARAMETERS)
-        run = _run_of(call)
+        run = run_of(call)
         limit = page_limit(query, JOURNAL_PAGE_DEFAULT, JOURNAL_PAGE_MAX)
         at = whole_number(query, "at", -1, 0, SEQ_MAX)
         first = 0 if query.get("cursor") is None else read_cursor(query["cursor"])[1]
@@ -234,7 +234,7 @@ class RunsApi:
 
     async def _do(self, call: Call, make: Callable[["_Act"], Command]) -> Response:
         call.query(_NONE)
-        run = _run_of(call)
+        run = run_of(call)
         raw = await call.body(self._backend.settings.body_bytes_max)
         reason = read_json(raw, _act).reason if raw.strip() else None
         if reason is not None and len(reason) > REASON_LENGTH_MAX:
@@ -289,7 +289,12 @@ def _statuses(text: str | None) -> tuple[str, ...]:
     return words
 
 
-def _run_of(call: Call) -> str:
+def run_of(call: Call) -> str:
+    """The run that the path names.
+
+    Raises:
+        RunUnknownError: It is no run's id.
+    """
     run = call.path("id")
     try:
         run_slot(run)

@@ -57,7 +57,7 @@ class NodeBackend:
         return await self.core.command(command, COMMAND_TIMEOUT_S)
 
     def journal_ends(self) -> Mapping[int, int]:
-        return {each.partition: each.standing.journal for each in self.core.processors}
+        return self.core.journal_ends()
 
     async def read_facts(self, partition: int, offsets: Sequence[int]) -> list[Fact | None]:
         loop = asyncio.get_running_loop()

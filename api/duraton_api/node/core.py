@@ -6,12 +6,13 @@ only who takes the turns, and by which clock, differs.
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 import msgspec
 
+from duraton_api.acts.worker import ReplayWorker
 from duraton_api.errors import AnswerUnknownError, EngineStoppedError, PendingError
 from duraton_api.node.append import Appender
 from duraton_api.node.settings import EMBEDDED_PROCESSOR, NodeSettings
@@ -26,6 +27,7 @@ from duraton_api.view.view import View
 from duraton_engine.calls import Call, RoomFreed
 from duraton_engine.decoding import POST_HEADER, REGISTRY_HEADER
 from duraton_engine.effects import (
+    CarryWanted,
     EventAccepted,
     EventAnswered,
     Metered,
@@ -119,6 +121,7 @@ class Core:
             settings=settings.hub,
         )
         self.gateway = Gateway(self.hub, serve(self))
+        self.replays = ReplayWorker(self, self.new_id, gateway_clock.call_later_ms)
         self.appender = None if log.embedded else Appender(log)
         self.machines = [
             EngineMachine(number, self.room, settings.engine, self.codec)
@@ -192,6 +195,8 @@ class Core:
                 self.registry = max(self.registry, effect.version)
             elif isinstance(effect, Metered):
                 self._metered(effect)
+            elif isinstance(effect, CarryWanted):
+                self.replays.wanted(effect)
         if frames:
             self.gateway.deliver(frames)
 
@@ -318,6 +323,10 @@ class Core:
         finally:
             self.waiting.close_reply(command.id)
 
+    def journal_ends(self) -> Mapping[int, int]:
+        """For each partition the offset after its last committed fact."""
+        return {each.partition: each.standing.journal for each in self.processors}
+
     def stop_waiting(self) -> None:
         """Answer everyone who waits: the process ends."""
         self.waiting.fail(EngineStoppedError("the engine stopped before it could answer"))
@@ -356,11 +365,29 @@ class Core:
 
 
 def _target_slot(command: commands.Command) -> int:
-    if isinstance(command, (commands.RegisterApp, commands.SetPrices, commands.SetProject)):
+    if isinstance(command, _OF_PROJECT):
         return PROJECT_SLOT
-    if isinstance(command, (commands.CancelRun, commands.PauseRun, commands.ResumeRun)):
+    if isinstance(command, _OF_RUNS):
         return run_slot(command.run)
     raise TypeError(f"a {type(command).__name__} has no target")
+
+
+_OF_PROJECT = (
+    commands.RegisterApp,
+    commands.SetPrices,
+    commands.SetProject,
+    commands.AddJobRuns,
+    commands.StartJob,
+    commands.StopJob,
+)
+_OF_RUNS = (
+    commands.CancelRun,
+    commands.PauseRun,
+    commands.ResumeRun,
+    commands.CarryRun,
+    commands.ReplayRun,
+    commands.RefuseReplay,
+)
 
 
 class _Named(msgspec.Struct):

@@ -265,6 +265,7 @@ class Node:
         task = asyncio.get_running_loop().create_task(server.serve(sockets=[listener]))
 
         async def stop() -> None:
+            await core.replays.stop()
             core.stop_waiting()
             await core.gateway.stop()
             server.should_exit = True

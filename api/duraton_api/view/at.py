@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable
 
+from duraton_api.view.carried import give_steps
 from duraton_api.view.runfold import RUN_FACTS, RunFold, new_run
 from duraton_api.view.states import RunState
+from duraton_schemas.records import acts
 from duraton_schemas.records import journal as j
 from duraton_schemas.records.common import Fact
 
@@ -20,15 +22,19 @@ def run_at(facts: Iterable[Fact], now: RunState, seq: int) -> tuple[RunFold, str
         The run and its output then, or None where it did not exist yet.
     """
     run: RunFold | None = None
+    carried: list[acts.CarriedStep] = []
     for fact in facts:
         header = fact.header
         assert header is not None, "a fact of the journal has its header"
         if header.seq > seq:
             break
         if run is None:
+            if isinstance(fact, acts.RunCarried):
+                carried.extend(fact.steps)
             run = _created(fact, now)
             if run is None:
                 continue
+            give_steps(run, carried, fact.at)
             if isinstance(fact, j.RunEnded):
                 # That is the end of the run whose failure this one handles.
                 continue

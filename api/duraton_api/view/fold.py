@@ -5,10 +5,13 @@ from typing import Any, Final
 
 import msgspec
 
+from duraton_api.view.carried import Carried
+from duraton_api.view.jobs import JOB_FACTS, Jobs
 from duraton_api.view.runfold import RUN_FACTS, RunFold, new_run
 from duraton_api.view.schema import place_num, run_num
 from duraton_api.view.states import RunState
 from duraton_api.view.store import EventRow, Store
+from duraton_schemas.records import acts
 from duraton_schemas.records import journal as j
 from duraton_schemas.records.common import Fact, FactHeader
 from duraton_schemas.records.public import Event
@@ -62,6 +65,12 @@ IGNORED: Final[frozenset[type[Fact]]] = frozenset(
         j.PlaceGranted,
         j.PlacesReleased,
         j.HoldingReported,
+        acts.ReplayDeduped,
+        acts.ReplayWanted,
+        acts.ReplayRefused,
+        acts.JobRunsAdded,
+        acts.JobBatchSent,
+        acts.JobDropped,
     }
 )
 """Facts that change nothing that the view shows."""
@@ -94,6 +103,8 @@ class Fold:
         self.registry: list[j.RegistryChanged | j.RegistrationApplied] = []
         self.parked: list[tuple[Any, ...]] = []
         self.gaps: list[tuple[Any, ...]] = []
+        self.carried = Carried(self._store.load_parts)
+        self.jobs = Jobs(self._store.load_job)
 
     def written(self) -> None:
         """All of it stands in the file: keep only what later facts will change."""
@@ -165,6 +176,8 @@ class Fold:
         run = new_run(run_num(partition, header.seq), name, created, header.at, failed)
         run.fresh = True
         self._live[name] = run
+        if created.replay is not None:
+            self.carried.give(run, created.replay.request, header.at)
         for trigger in created.triggers:
             if trigger.event is not None:
                 num = place_num(trigger.place)
@@ -217,10 +230,24 @@ class Fold:
             source = f"{fact.source.kind}/{fact.source.partition}/{fact.source.offset}"
             error = _encode(fact.error).decode()
             self.parked.append((partition, header.seq, header.at, source, error, fact.payload))
+        elif kind is acts.RunCarried:
+            self._carried(offset, fact)
+        elif kind is acts.CarryDropped:
+            self.carried.drop(fact.request)
+        elif self.jobs.apply(fact):
+            pass
         elif kind is j.InputGap:
             lost = (fact.topic, fact.partition, fact.lost_from, fact.lost_to)
             self.gaps.append((partition, header.seq, header.at, *lost))
         # A fact that this program does not know is no reason to stop a view.
+
+    def _carried(self, offset: int, fact: acts.RunCarried) -> None:
+        self.carried.keep(offset, fact)
+        for each in fact.events:
+            # It is known, unless retention has taken the fact that recorded it.
+            num = place_num(each.place)
+            if num is not None:
+                self._event(num, each.event.id, each.event)
 
     def _dropped(self, fact: j.EventDropped) -> None:
         num = place_num(fact.place)
@@ -242,5 +269,7 @@ def handled() -> Sequence[type[Fact]]:
         j.RegistrationApplied,
         j.CommandParked,
         j.InputGap,
+        acts.RunCarried,
+        acts.CarryDropped,
     )
-    return (*RUN_FACTS, *others, *IGNORED)
+    return (*RUN_FACTS, *JOB_FACTS, *others, *IGNORED)

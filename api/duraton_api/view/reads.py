@@ -22,6 +22,7 @@ import msgspec
 from duraton_api.errors import QueryTooSlowError, ViewFailedError
 from duraton_api.view import shapes
 from duraton_api.view.cursors import read_cursor, write_cursor
+from duraton_api.view.jobs import job_shape, load_job, read_jobs
 from duraton_api.view.render import (
     NO_EVENT,
     EventInfo,
@@ -42,6 +43,7 @@ READ_TIME_LIMIT_S = 5.0
 STEPS_MAX = 5_000
 """Steps in one detail; `GET /runs/{id}/journal` pages through all facts."""
 CHILDREN_MAX = 1_000
+REPLAYS_MAX = 100
 PAGE_DEFAULT = 50
 PAGE_MAX = 500
 _STEPS_BETWEEN_CHECKS = 10_000
@@ -138,17 +140,22 @@ class Reads:
         self._opening += 1
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        """One state of the file for all queries in it, and a limit on their time."""
+    def reading(self, limit_s: float = READ_TIME_LIMIT_S) -> Iterator[sqlite3.Connection]:
+        """One state of the file for all queries in it, and a limit on their time.
+
+        Raises:
+            QueryTooSlowError: They took longer than `limit_s` seconds.
+            ViewFailedError: The file cannot be read.
+        """
         db = self._db()
-        deadline = time.monotonic() + READ_TIME_LIMIT_S
+        deadline = time.monotonic() + limit_s
         try:
             db.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_BETWEEN_CHECKS)
             db.execute("BEGIN")
             yield db
         except sqlite3.OperationalError as error:
             if "interrupted" in str(error):
-                raise QueryTooSlowError(f"stopped after {READ_TIME_LIMIT_S:g} s") from error
+                raise QueryTooSlowError(f"stopped after {limit_s:g} s") from error
             raise ViewFailedError(f"the view cannot be read: {error}") from error
         except sqlite3.DatabaseError as error:
             raise ViewFailedError(f"the view's file is damaged: {error}") from error
@@ -170,7 +177,7 @@ class Reads:
 
     def runs(self, wanted: RunFilter) -> shapes.RunPage:
         """A page of runs, newest first."""
-        where, values = _run_conditions(wanted)
+        where, values = run_conditions(wanted)
         at, num = read_cursor(wanted.cursor)
         order = f" ORDER BY r.created_at DESC, r.num DESC LIMIT {wanted.limit + 1}"
         head = (
@@ -182,7 +189,7 @@ class Reads:
             statuses = STATUSES if wanted.workflow or wanted.app else (None,)
         where.append("(r.created_at, r.num) < (?, ?)")
         values += [at, num]
-        with self._reading() as db:
+        with self.reading() as db:
             found: list[list[sqlite3.Row]] = []
             for status in statuses:
                 every = where if status is None else [*where, "r.status = ?"]
@@ -209,7 +216,7 @@ class Reads:
 
     def run(self, run: str) -> shapes.RunDetail | None:
         """A run whole, or None where the view does not know it."""
-        with self._reading() as db:
+        with self.reading() as db:
             row = _run_row(db, run)
             if row is None:
                 return None
@@ -226,6 +233,7 @@ class Reads:
                 (run, CHILDREN_MAX),
             ).fetchall()
             parent = None if state.parent is None else _run_row(db, state.parent)
+            replays = _replays(db, run)
         links = [(row["status"], _run_decoder.decode(row["detail"])) for row in linked]
         failure = [pair for pair in links if pair[1].failed_run == run]
         return run_detail(
@@ -238,11 +246,12 @@ class Reads:
             on_failure=_linked(*failure[0]) if failure else None,
             parent=None if parent is None else _parent(parent, state),
             children=[_linked(*pair) for pair in links if pair[1].parent == run],
+            replays=replays,
         )
 
     def state(self, run: str) -> tuple[RunState, EventInfo] | None:
         """A run as the view keeps it, and the first of its events; None where it is not known."""
-        with self._reading() as db:
+        with self.reading() as db:
             row = _run_row(db, run)
             if row is None:
                 return None
@@ -253,13 +262,13 @@ class Reads:
 
     def run_status(self, run: str) -> str | None:
         """A run's status, or None where the view does not know it."""
-        with self._reading() as db:
+        with self.reading() as db:
             row = db.execute("SELECT status FROM run_rows WHERE id = ?", (run,)).fetchone()
         return None if row is None else row["status"]
 
     def facts(self, run: str) -> FactPlaces | None:
         """Where a run's facts stand in the journal, or None where it is not known."""
-        with self._reading() as db:
+        with self.reading() as db:
             row = db.execute("SELECT num, offsets FROM run_rows WHERE id = ?", (run,)).fetchone()
             if row is None:
                 return None
@@ -270,6 +279,21 @@ class Reads:
         for (part,) in packed:
             offsets.frombytes(part)
         return FactPlaces(num_partition(row["num"]), offsets.tolist())
+
+    # Jobs ----------------------------------------------------------------
+
+    def jobs(
+        self, statuses: tuple[str, ...], limit: int, cursor: str | None = None
+    ) -> shapes.JobPage:
+        """A page of jobs, newest first; `statuses` empty for all."""
+        with self.reading() as db:
+            return read_jobs(db, statuses, limit, cursor)
+
+    def job(self, job: str) -> shapes.JobShape | None:
+        """A job, or None where the view does not know it."""
+        with self.reading() as db:
+            found = load_job(db, job)
+        return None if found is None else job_shape(found)
 
     # Events --------------------------------------------------------------
 
@@ -290,7 +314,7 @@ class Reads:
             f"SELECT * FROM events WHERE {' AND '.join(where)}"  # noqa: S608 - our own text
             f" ORDER BY recorded_at DESC, num DESC LIMIT {wanted.limit + 1}"
         )
-        with self._reading() as db:
+        with self.reading() as db:
             rows = db.execute(query, values).fetchall()
             shown = rows[: wanted.limit]
             events = [event_item(row, _event_runs(db, row), whole=False) for row in shown]
@@ -301,7 +325,7 @@ class Reads:
 
     def event(self, event: str) -> shapes.EventItem | None:
         """The newest event with an id (senders' ids may repeat), or None."""
-        with self._reading() as db:
+        with self.reading() as db:
             row = db.execute(
                 "SELECT * FROM events WHERE id = ?"
                 " ORDER BY recorded_at IS NULL, recorded_at DESC, num DESC LIMIT 1",
@@ -315,13 +339,13 @@ class Reads:
 
     def workflows(self) -> list[shapes.WorkflowItem]:
         """Every workflow that was ever registered, by app and name."""
-        with self._reading() as db:
+        with self.reading() as db:
             rows = db.execute("SELECT * FROM workflows ORDER BY app, name").fetchall()
         return [_workflow(row) for row in rows]
 
     def workflow(self, app: str, name: str) -> shapes.WorkflowItem | None:
         """One workflow, or None where it was never registered."""
-        with self._reading() as db:
+        with self.reading() as db:
             row = db.execute(
                 "SELECT * FROM workflows WHERE app = ? AND name = ?", (app, name)
             ).fetchone()
@@ -329,7 +353,7 @@ class Reads:
 
     def registry(self, kind: str, key: str) -> str | None:
         """A registry entry as JSON text, or None where there is none."""
-        with self._reading() as db:
+        with self.reading() as db:
             row = db.execute(
                 "SELECT body FROM registry WHERE kind = ? AND key = ?", (kind, key)
             ).fetchone()
@@ -337,12 +361,13 @@ class Reads:
 
     def in_use(self) -> int:
         """How many runs execute."""
-        with self._reading() as db:
+        with self.reading() as db:
             row = db.execute("SELECT count(*) FROM run_rows WHERE status = 'running'").fetchone()
         return int(row[0])
 
 
-def _run_conditions(wanted: RunFilter) -> tuple[list[str], list[Any]]:
+def run_conditions(wanted: RunFilter) -> tuple[list[str], list[Any]]:
+    """A filter's conditions on `run_rows r`, its statuses aside, and their values."""
     where: list[str] = []
     values: list[Any] = []
     for condition, value in (
@@ -391,6 +416,20 @@ def _event_runs(db: sqlite3.Connection, event: sqlite3.Row) -> list[shapes.Event
                 app=home.app, workflow=home.workflow, outcome="pending", run_id=None, status=None
             )
             found.append(pending)
+    return found
+
+
+def _replays(db: sqlite3.Connection, run: str) -> list[shapes.LinkedRun]:
+    """The runs that repeat a run, oldest first; the newest of them where there are many."""
+    rows = db.execute(
+        "SELECT status, detail FROM run_rows WHERE link = ?"
+        " AND json_extract(detail, '$.replayOf') = ? ORDER BY created_at DESC, num DESC LIMIT ?",
+        (run, run, REPLAYS_MAX),
+    ).fetchall()
+    found = []
+    for status, detail in reversed(rows):
+        state = _run_decoder.decode(detail)
+        found.append(_linked(status, state, state.replay_step))
     return found
 
 

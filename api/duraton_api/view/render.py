@@ -137,6 +137,9 @@ def run_fields(state: RunState, status: str, event: EventInfo, *, whole: bool) -
         "parent": state.parent,
         "failed_run": state.failed_run,
         "on_failure_run": state.failure_run,
+        "replay_of": state.replay_of,
+        "replay_step": state.replay_step,
+        "job": state.job,
         "journal": shapes.JournalShape(
             topic=JOURNAL,
             partition=num_partition(state.num),
@@ -171,6 +174,7 @@ def step_shape(step: StepState) -> shapes.StepShape:
         number=step.number,
         seen=step.seen,
         spend=step_spend_shape(step.spend),
+        carried=step.carried,
     )
 
 
@@ -185,6 +189,7 @@ def run_detail(
     on_failure: shapes.LinkedRun | None = None,
     parent: shapes.LinkedRun | None = None,
     children: list[shapes.LinkedRun] | None = None,
+    replays: list[shapes.LinkedRun] | None = None,
 ) -> shapes.RunDetail:
     """A run whole."""
     first = events[0] if events else NO_EVENT
@@ -206,7 +211,7 @@ def run_detail(
         discarded=state.discarded,
         runner=state.runner,
         tick=maybe_iso(state.tick),
-        replay_of=None,
+        replays=replays or [],
     )
 
 

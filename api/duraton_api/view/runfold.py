@@ -14,6 +14,7 @@ from duraton_api.view.states import (
     StepState,
     TriggerRef,
     Waiting,
+    shown_step,
 )
 from duraton_schemas.records import journal as j
 from duraton_schemas.records.common import ErrorInfo, Fact
@@ -152,6 +153,8 @@ def new_run(
         failed: The run whose failure it handles; its events are that run's.
     """
     triggers = [TriggerRef(event_id=t.event_id, place=t.place) for t in created.triggers]
+    replay = created.replay
+    chosen = None if replay is None or replay.step is None else shown_step(replay.step, replay.n)
     return RunFold(
         RunState(
             num=num,
@@ -168,6 +171,9 @@ def new_run(
             parent_n=created.parent_n,
             failed_run=created.failed_run,
             tick=created.tick,
+            replay_of=None if replay is None else replay.of,
+            replay_step=chosen,
+            job=None if replay is None else replay.job,
             handled=created.error,
         )
     )

@@ -5,7 +5,7 @@ Columns that every query needs stand by themselves; the rest of a row is JSON
 in `detail`, since each bound column costs about a third of a microsecond a
 row. A small run that began and ended in one batch has its steps and the
 offsets of its facts in its own row, others in `step_rows` and `facts`. The SQL
-views `runs`, `steps` and `event_runs` unpack all that for people.
+views `runs`, `steps`, `event_runs` and `jobs` unpack all that for people.
 """
 
 from duraton_schemas.records.common import Place
@@ -150,6 +150,21 @@ CREATE TABLE gaps (
     lost_to INTEGER NOT NULL,
     PRIMARY KEY (partition, seq)
 ) WITHOUT ROWID;
+CREATE TABLE job_rows (
+    num INTEGER PRIMARY KEY,
+    id TEXT NOT NULL,
+    status TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    detail TEXT NOT NULL
+);
+CREATE INDEX jobs_id ON job_rows (id);
+CREATE INDEX jobs_created ON job_rows (created_at);
+CREATE TABLE carried (
+    request TEXT NOT NULL,
+    part INTEGER NOT NULL,
+    detail TEXT NOT NULL,
+    PRIMARY KEY (request, part)
+) WITHOUT ROWID;
 CREATE VIEW runs AS SELECT
     id, app, workflow, kind, status, created_at,
     json_extract(detail, '$.startedAt') AS started_at,
@@ -168,6 +183,9 @@ CREATE VIEW runs AS SELECT
     json_extract(detail, '$.parent') AS parent,
     json_extract(detail, '$.failedRun') AS failed_run,
     json_extract(detail, '$.failureRun') AS failure_run,
+    json_extract(detail, '$.replayOf') AS replay_of,
+    json_extract(detail, '$.replayStep') AS replay_step,
+    json_extract(detail, '$.job') AS job,
     json_extract(detail, '$.caller.kind') AS caller_kind,
     json_extract(detail, '$.caller.id') AS caller_id,
     json_extract(detail, '$.runner') AS runner,
@@ -192,6 +210,16 @@ CREATE VIEW event_runs AS
         AND r.app = json_extract(h.value, '$.app')
         AND r.workflow = json_extract(h.value, '$.workflow')
     );
+CREATE VIEW jobs AS SELECT
+    id, status, created_at,
+    json_extract(detail, '$.endedAt') AS ended_at,
+    json_extract(detail, '$.act') AS act,
+    json_extract(detail, '$.filter') AS filter,
+    ifnull(json_extract(detail, '$.total'), 0) AS total,
+    ifnull(json_extract(detail, '$.done'), 0) AS done,
+    ifnull(json_extract(detail, '$.refused'), 0) AS refused,
+    json_extract(detail, '$.caller.id') AS caller_id
+FROM job_rows;
 """
 
 _STEP_COLUMNS = """
@@ -208,6 +236,7 @@ _STEP_COLUMNS = """
     json_extract({d}, '$.due') AS due,
     json_extract({d}, '$.retryAt') AS retry_at,
     json_extract({d}, '$.child') AS child,
+    ifnull(json_extract({d}, '$.carried'), 0) AS carried,
     ifnull(json_extract({d}, '$.number'), 0) AS number,
     ifnull(json_extract({d}, '$.seen'), 0) AS seen,
     json_extract({d}, '$.spend.model') AS model,
@@ -231,6 +260,7 @@ NAMES = (
     ("view", "runs"),
     ("view", "steps"),
     ("view", "event_runs"),
+    ("view", "jobs"),
     *(
         ("table", name)
         for name in (
@@ -246,6 +276,8 @@ NAMES = (
             "registry",
             "parked",
             "gaps",
+            "job_rows",
+            "carried",
         )
     ),
 )

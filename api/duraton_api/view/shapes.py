@@ -132,6 +132,7 @@ class StepShape(Shape, kw_only=True):
         number: The number of its result within the run; 0 without one.
         seen: How many results the handler had when it called it.
         spend: What its calls of models used, or None where it called none.
+        carried: Whether the run began with its result, since it repeats another run.
     """
 
     id: str
@@ -153,10 +154,17 @@ class StepShape(Shape, kw_only=True):
     number: int
     seen: int
     spend: StepSpendShape | None
+    carried: bool
 
 
 class RunItem(Shape, kw_only=True):
-    """A run as lists show it; a detail has the same fields and more."""
+    """A run as lists show it; a detail has the same fields and more.
+
+    Attributes:
+        replay_of: The run that it repeats.
+        replay_step: The step that it began again with, where it is not the first.
+        job: The job that made it.
+    """
 
     id: str
     app: str
@@ -178,11 +186,18 @@ class RunItem(Shape, kw_only=True):
     parent: str | None
     failed_run: str | None
     on_failure_run: str | None
+    replay_of: str | None
+    replay_step: str | None
+    job: str | None
     journal: JournalShape
 
 
 class LinkedRun(Shape, kw_only=True):
-    """A run that another names."""
+    """A run that another names.
+
+    Attributes:
+        step: What links the two: the step that invoked it, or that it began again with.
+    """
 
     id: str
     workflow: str
@@ -206,7 +221,7 @@ class RunDetail(RunItem, kw_only=True):
     discarded: int
     runner: str | None
     tick: str | None
-    replay_of: str | None
+    replays: list[LinkedRun]
 
 
 class RunPage(Shape, kw_only=True):
@@ -271,3 +286,56 @@ class WorkflowItem(Shape, kw_only=True):
     version: int
     active: bool
     options: msgspec.Raw
+
+
+class RefusalShape(Shape, kw_only=True):
+    """A run that a job could not act on, and why."""
+
+    run: str
+    code: str
+    message: str
+
+
+class JobShape(Shape, kw_only=True):
+    """An act on many runs.
+
+    Attributes:
+        act: `replay` or `cancel`.
+        status: `running`, `stopping` (what is under way is finished), `completed`, `stopped`.
+        filter: The filter that chose its runs.
+        reason: Why, for people.
+        total: How many runs it is about; fixed when it was accepted.
+        done: How many it has acted on.
+        refused: How many it could not act on.
+        refusals: The first hundred of those.
+    """
+
+    id: str
+    act: str
+    status: str
+    filter: msgspec.Raw
+    reason: str | None
+    total: int
+    done: int
+    refused: int
+    created_at: str
+    ended_at: str | None
+    caller: Caller | None
+    stopped_by: Caller | None
+    refusals: list[RefusalShape]
+
+
+class JobPage(Shape, kw_only=True):
+    """A page of jobs, newest first."""
+
+    jobs: list[JobShape]
+    cursor: str | None
+
+
+class DryRun(Shape, kw_only=True):
+    """What an act on many runs would be about: how many, and the first of them in order."""
+
+    act: str
+    total: int
+    sample: list[RunItem]
+    dry_run: bool = True

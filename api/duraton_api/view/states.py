@@ -15,6 +15,11 @@ class Stored(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, g
     """Root of what is stored as JSON in the view."""
 
 
+def shown_step(step: str, n: int) -> str:
+    """A step as it is shown: its id, and which use of it (P42)."""
+    return step if n == 0 else f"{step}:{n}"
+
+
 class Failure(Stored, kw_only=True):
     """A failed attempt: of a step, of the handler's own code, or of an invoke."""
 
@@ -90,6 +95,7 @@ class StepState(Stored, kw_only=True):
         failures: Its newest failed attempts.
         spend: What its calls of models used, or None.
         output: What it gave, as JSON; `NO_OUTPUT` without.
+        carried: Whether the run began with it, since it repeats another run.
     """
 
     seq: int
@@ -116,11 +122,12 @@ class StepState(Stored, kw_only=True):
     failures: list[Failure] = []
     spend: Spent | None = None
     output: msgspec.Raw = NO_OUTPUT
+    carried: bool = False
 
     @property
     def name(self) -> str:
         """The step as it is shown: its id, and which use of it (P42)."""
-        return self.step if self.n == 0 else f"{self.step}:{self.n}"
+        return shown_step(self.step, self.n)
 
 
 class RunState(Stored, kw_only=True):
@@ -133,6 +140,9 @@ class RunState(Stored, kw_only=True):
         backoff: Until when the whole run waits (P37, P38), or None.
         waiting: Why it does not go on.
         pauses: Why it is paused.
+        replay_of: The run that it repeats, or None.
+        replay_step: The step that it began again with, as it is shown, or None.
+        job: The job that made it, or None.
         steps: How many steps it has had.
         last_seq: The seq of its newest fact.
         last_offset: That fact's offset in the journal.
@@ -163,6 +173,9 @@ class RunState(Stored, kw_only=True):
     failed_run: str | None = None
     failure_run: str | None = None
     tick: int | None = None
+    replay_of: str | None = None
+    replay_step: str | None = None
+    job: str | None = None
     handled: ErrorInfo | None = None
     error: ErrorInfo | None = None
     failures: list[Failure] = []

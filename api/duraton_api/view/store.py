@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from duraton_api.view import search
+from duraton_api.view import carried, jobs, search
 from duraton_api.view.runfold import RunFold
 from duraton_api.view.schema import FORM, NAMES, TABLES, place_num
 from duraton_api.view.states import RunState, StepState
@@ -272,6 +272,14 @@ class Store:
             fold.pending[step.step, step.n] = step
         return fold
 
+    def load_job(self, job: str) -> jobs.JobState | None:
+        """A job, or None where it is not known."""
+        return jobs.load_job(self.db, job)
+
+    def load_parts(self, request: str) -> list[carried.Part]:
+        """What was carried for a request and is written."""
+        return carried.load_parts(self.db, request)
+
     def write(self, fold: "Fold", moved: dict[int, tuple[int, int, int]]) -> None:
         """Write what a batch changed, and how far the journal was read, in one transaction."""
         steps: list[tuple[Any, ...]] = []
@@ -292,6 +300,10 @@ class Store:
             _FACTS(self.db, facts)
             _PARKED(self.db, fold.parked)
             _GAPS(self.db, fold.gaps)
+            if fold.carried.parts or fold.carried.gone:
+                carried.write_carried(self.db, fold.carried)
+            if fold.jobs.changed:
+                jobs.write_jobs(self.db, fold.jobs)
             for entry in fold.registry:
                 if entry.kind == "app":
                     self._register(entry.version, entry.key, entry.body)
@@ -379,7 +391,7 @@ def _run_row(
         status,
         state.created_at,
         place_num(state.triggers[0].place) if state.triggers else None,
-        state.parent or state.failed_run,
+        state.parent or state.failed_run or state.replay_of,
         run.output,
         _encode(state).decode(),
         inline,

@@ -24,6 +24,7 @@ from duraton_api.view.sql import SqlAnswer, run_sql
 from duraton_api.view.store import Store
 from duraton_schemas.codec import Codec
 from duraton_schemas.errors import UnknownSchemaError
+from duraton_schemas.records import acts
 from duraton_schemas.records import journal as j
 from duraton_schemas.records.common import Fact
 from duraton_streams.errors import OffsetGoneError
@@ -132,6 +133,8 @@ class View:
                 size += len(fact.output)  # type: ignore[attr-defined] # its type is just above
             elif kind is j.EventRecorded and fact.event is not None:  # type: ignore[attr-defined] # as above
                 size += len(fact.event.data)  # type: ignore[attr-defined] # as above
+            elif isinstance(fact, acts.RunCarried):
+                size += sum([len(step.output) for step in fact.steps])
         with self._gate:
             self._queue.append((partition, facts))
             self._queued += len(facts)

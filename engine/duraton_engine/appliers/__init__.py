@@ -10,14 +10,17 @@ from duraton_engine.appliers import (
     budget,
     events,
     gates,
+    jobs,
     lanes,
     owner,
     places,
     registry,
+    replays,
     runs,
     starts,
     steps,
 )
+from duraton_schemas.records import acts
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records.common import Fact
 from duraton_streams.partition.machine import Applier
@@ -91,4 +94,16 @@ APPLIERS: Mapping[type[Fact], Applier] = {
     facts.WorkflowHeld: budget.workflow_held,
     facts.WorkflowReleased: budget.workflow_released,
     facts.BudgetWarned: budget.budget_warned,
+    acts.RunCarried: replays.run_carried,
+    acts.CarryDropped: replays.carry_dropped,
+    acts.ReplayDeduped: replays.replay_deduped,
+    acts.ReplayWanted: replays.replay_wanted,
+    acts.ReplayRefused: replays.replay_refused,
+    acts.JobRunsAdded: jobs.job_runs_added,
+    acts.JobStarted: jobs.job_started,
+    acts.JobBatchSent: jobs.job_batch_sent,
+    acts.JobRunReported: jobs.job_run_reported,
+    acts.JobStopAsked: jobs.job_stop_asked,
+    acts.JobEnded: jobs.job_ended,
+    acts.JobDropped: jobs.job_dropped,
 }

@@ -9,6 +9,7 @@ from duraton_engine.appliers.places import (
     take_places,
     take_throttle,
 )
+from duraton_engine.appliers.replays import carried_events, take_over
 from duraton_engine.state import objects, tables
 from duraton_engine.state.objects import RunInput, RunState
 from duraton_schemas.records import journal as facts
@@ -20,9 +21,10 @@ from duraton_streams.state.table import Key, StateWriter, scan_all
 
 def _create(state: StateWriter, fact: Fact, run: str, made: facts.RunCreated) -> RunState:
     slot, at = fact.slot, fact.at
-    events: list[Event] = []
+    replay = made.replay
+    events: list[Event] = [] if replay is None else carried_events(state, slot, replay.request)
     origin = state.get(tables.INPUTS, (slot, made.failed_run)) if made.failed_run else None
-    for number, trigger in enumerate(made.triggers):
+    for number, trigger in enumerate(made.triggers if replay is None else ()):
         event = trigger.event
         if event is None:
             event = origin.events[number] if origin else state.scratch[str(trigger.place)]
@@ -38,6 +40,7 @@ def _create(state: StateWriter, fact: Fact, run: str, made: facts.RunCreated) ->
         bytes=sum(text_bytes(event.data) for event in events),
         seq=fact.seq,
         scopes=made.scopes,
+        waits=made.replay is not None,
     )
     state.insert(tables.RUNS, (slot, run), created)
     given = RunInput(
@@ -49,8 +52,11 @@ def _create(state: StateWriter, fact: Fact, run: str, made: facts.RunCreated) ->
         parent_attempt=made.parent_attempt,
         failed_run=made.failed_run,
         error=made.error,
+        replay=replay,
     )
     state.insert(tables.INPUTS, (slot, run), given)
+    if replay is not None:
+        take_over(state, slot, created, replay)
     if made.scopes is not None:
         open_keys(state, slot, created)
     if made.idempotency is not None or made.rate is not None:

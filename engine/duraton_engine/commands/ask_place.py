@@ -76,7 +76,13 @@ def _ask_lane(tx: Transition, look: Look, of: Key, name: str) -> None:
     asked = facts.PlacesAsked(app=str(of[1]), workflow=str(of[2]), lane=name, runs=asking)
     tx.emit(slot, asked)
     control = look.flow.controls.together if look.flow is not None else None
-    stops = look.first and control is not None and control.group and control.then == "stop"
+    stops = (
+        look.first
+        and not look.waits
+        and control is not None
+        and control.group
+        and control.then == "stop"
+    )
     keys, version = list(keys_of(look)), gates_applied(tx)
     for run_id in asking:
         run = unended_run(tx.state, slot, run_id)

@@ -1,11 +1,13 @@
 """A timer was due: a sleep ends, a wait times out, a backoff is over, an invoke is due."""
 
+from duraton_engine.commands.carry_run import drop_carried
 from duraton_engine.commands.complete_step import bring_result, go_on
 from duraton_engine.commands.end_run import leave_wait
 from duraton_engine.commands.fire_cron import fire_cron
 from duraton_engine.commands.fire_window import fire_window, flush_buffer
 from duraton_engine.commands.invoke_child import ask_again
 from duraton_engine.commands.open_gates import gate_due
+from duraton_engine.commands.run_job import drop_job
 from duraton_engine.commands.start_run import start_or_queue
 from duraton_engine.commands.tick_budget import tick_budget
 from duraton_engine.commands.wait_shapes import check_shape
@@ -13,6 +15,7 @@ from duraton_engine.context import EngineContext
 from duraton_engine.state import objects, tables
 from duraton_engine.state.objects import step_key
 from duraton_engine.state.reading import unended_run
+from duraton_schemas.records import acts
 from duraton_schemas.records import journal as facts
 from duraton_schemas.wire.frames import WakeItem
 from duraton_streams.partition.machine import Transition
@@ -47,6 +50,12 @@ def fire_timer(tx: Transition, engine: EngineContext, target: Key) -> None:
         check_shape(tx, engine, str(target[2]))
     elif kind == "dedupe":
         tx.emit(slot, facts.DedupeExpired(dedupe_ids=[str(target[2])]))
+    elif kind == "carry":
+        drop_carried(tx, slot, str(target[2]))
+    elif kind == "replay":
+        tx.emit(slot, acts.ReplayDeduped(of=str(target[2]), dedupe_id=str(target[3])))
+    elif kind == "job":
+        drop_job(tx, str(target[2]))
     else:
         raise AssertionError(f"a timer for {kind!r}")
 

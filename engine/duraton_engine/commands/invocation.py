@@ -12,6 +12,7 @@ from duraton_schemas.wire.frames import (
     Invoke,
     Pause,
     Step,
+    StepInput,
     StepMemo,
     Wake,
     WakeItem,
@@ -55,7 +56,15 @@ def invoke_frame(
         cap=frame_cap(engine.registrations.workflow(run.app, run.workflow)),
         started_at=run.started_at or tx.now,
         root=given.caller.root,
+        step_input=_step_input(given),
     )
+
+
+def _step_input(given: RunInput) -> StepInput | None:
+    replay = given.replay
+    if replay is None or replay.step is None or replay.input is None:
+        return None
+    return StepInput(step=replay.step, n=replay.n, input=replay.input)
 
 
 def _memos(state: StateReader, slot: int, run: RunState) -> list[StepMemo]:

@@ -37,7 +37,9 @@ def release(
     if run.gates:
         # Lanes of these scopes may have more runs ask than before.
         for first in (False, True):
-            name = lane_name(run.scopes, kind=run.kind, first=first, exempt=run.exempt)
+            name = lane_name(
+                run.scopes, kind=run.kind, first=first, exempt=run.exempt, waits=run.waits
+            )
             engine.asking[(of, name)] = None
 
 

@@ -47,6 +47,7 @@ def create_run(
         created.workflow,
         kind=created.kind,
         scopes=created.scopes,
+        waits=created.replay is not None,
     )
     look.granted = granted
     held = _admit(look, created.sort_at, tx.next_seq)
@@ -140,7 +141,7 @@ def begin(
         transport=seat.transport,
         attempt=run.attempt if run is not None else 1,
         invoke=run.losses + 1 if run is not None else 1,
-        results=run.results if run is not None else 0,
+        results=run.results if run is not None else _carried(created),
         first=run is None or run.started_at is None,
         granted=granted,
     )
@@ -154,3 +155,8 @@ def begin(
     started = unended_run(tx.state, slot, run_id)
     given = input_of(tx.state, slot, run_id)
     tx.effect(ToRunner(seat.boot, invoke_frame(tx, engine, slot, started, given)))
+
+
+def _carried(created: facts.RunCreated | None) -> int:
+    """How many results a run has when it comes into being."""
+    return created.replay.results if created is not None and created.replay is not None else 0

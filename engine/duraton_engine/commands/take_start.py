@@ -130,12 +130,7 @@ def begin_run(
         # With the same gate keys the place passes on; otherwise it goes back (P15).
         passes = granted is None and bool(blocker.gates) and keys_of(look) == blocker.gates
         granted = blocker.gates if passes else granted
-        error = ErrorInfo(
-            message="replaced by a newer start of its singleton key",
-            name="ReplacedError",
-            code=RUN_REPLACED,
-        )
-        end_run(tx, engine, slot, blocker, CANCELLED, error=error, keep_gates=passes)
+        end_run(tx, engine, slot, blocker, CANCELLED, error=replaced(), keep_gates=passes)
     # 4
     run = run_id(slot, start.origin, flow.app, flow.name)
     created = facts.RunCreated(
@@ -169,6 +164,15 @@ def begin_run(
         returned = messages.PlaceReturned(app=flow.app, workflow=flow.name, keys=list(granted))
         tx.send(PROJECT_SLOT, returned, source=slot)
     return Outcome(STARTED, run, placed=started and start.granted is not None)
+
+
+def replaced() -> ErrorInfo:
+    """The error of a run that a newer start of its singleton key ended (P15)."""
+    return ErrorInfo(
+        message="replaced by a newer start of its singleton key",
+        name="ReplacedError",
+        code=RUN_REPLACED,
+    )
 
 
 def _together(look: Look, start: Start, blocker: RunState | None) -> Outcome | None:

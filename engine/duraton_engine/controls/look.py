@@ -36,6 +36,7 @@ class Look:
         scopes: Where it is counted, or None.
         first: Whether it has not started before.
         exempt: Whether the budget does not hold it.
+        waits: Whether `together` lets it wait whatever the flow says: a replay (P40).
         victim: The run that ends for it (`together` with `stop`), or None.
         granted: The gate keys under which it has a place already, or None.
     """
@@ -52,6 +53,7 @@ class Look:
         "slot",
         "tx",
         "victim",
+        "waits",
         "workflow",
     )
 
@@ -67,6 +69,7 @@ class Look:
         scopes: Scopes | None = None,
         first: bool = True,
         exempt: bool = False,
+        waits: bool = False,
     ) -> None:
         self.tx = tx
         self.engine = engine
@@ -78,6 +81,7 @@ class Look:
         self.scopes = scopes
         self.first = first
         self.exempt = exempt
+        self.waits = waits
         self.victim: RunState | None = None
         self.granted: tuple[str, ...] | None = None
 
@@ -104,4 +108,5 @@ def look_at(tx: Transition, engine: EngineContext, slot: int, run: RunState) -> 
         scopes=run.scopes,
         first=run.started_at is None,
         exempt=run.exempt,
+        waits=run.waits,
     )

@@ -23,7 +23,7 @@ def check(look: Look) -> Block | None:
         return None
     if look.executing(TOGETHER, scope) < control.max:
         return None
-    if look.first and control.then == "stop":
+    if look.first and not look.waits and control.then == "stop":
         look.victim = longest(look, scope)
         if look.victim is not None:
             return None

@@ -44,10 +44,18 @@ def split_scope(scope: str) -> tuple[str, str | None]:
 
 def lane_of(run: RunState) -> str:
     """The lane that a run would queue in."""
-    return lane_name(run.scopes, kind=run.kind, first=run.started_at is None, exempt=run.exempt)
+    return lane_name(
+        run.scopes,
+        kind=run.kind,
+        first=run.started_at is None,
+        exempt=run.exempt,
+        waits=run.waits,
+    )
 
 
-def lane_name(scopes: Scopes | None, *, kind: str, first: bool, exempt: bool) -> str:
+def lane_name(
+    scopes: Scopes | None, *, kind: str, first: bool, exempt: bool, waits: bool = False
+) -> str:
     """A lane's name.
 
     Args:
@@ -56,6 +64,7 @@ def lane_name(scopes: Scopes | None, *, kind: str, first: bool, exempt: bool) ->
         first: Whether its runs have not started before; a later start is none that a
             throttle counts, and is never refused or stopped for (P6, P27).
         exempt: Whether the budget does not hold its runs.
+        waits: Whether `together` lets its runs wait whatever the flow says (P40).
     """
     if kind != "main":
         return "f"
@@ -65,7 +74,7 @@ def lane_name(scopes: Scopes | None, *, kind: str, first: bool, exempt: bool) ->
     parts = [scopes.concurrency, scopes.together]
     starts = (scopes.throttle, scopes.token_throttle)
     if first and (scopes.together is not None or starts != (None, None)):
-        mark += "1"
+        mark += "w1" if waits else "1"
         parts.extend(starts)
     text = "".join("-" if part is None else f"{len(part)}:{part}" for part in parts)
     return f"{mark}|{text if len(text) <= _LENGTH_MAX else '#' + _hashed(text)}"

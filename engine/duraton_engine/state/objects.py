@@ -6,6 +6,7 @@ transition finds the old object whole.
 
 import msgspec
 
+from duraton_schemas.records.acts import Replay
 from duraton_schemas.records.common import Caller, ErrorInfo, Place, Scopes, Spend
 from duraton_schemas.records.public import Event
 
@@ -89,6 +90,7 @@ class RunState(msgspec.Struct):
         worked_ms: How long it has executed under tokens that ended.
         since: When its current token began, milliseconds since 1970 UTC; 0 without one.
         exempt: Whether the budget does not hold it (P31).
+        waits: Whether `together` lets it wait whatever its flow says: a replay (P40).
         gates: The gate keys under which it is counted while it executes (DESIGN 4).
     """
 
@@ -120,6 +122,7 @@ class RunState(msgspec.Struct):
     worked_ms: int = 0
     since: int = 0
     exempt: bool = False
+    waits: bool = False
     gates: tuple[str, ...] = ()
 
     def token(self, partition: int) -> str:
@@ -139,6 +142,7 @@ class RunInput(msgspec.Struct):
         parent_attempt: That step's attempt.
         failed_run: The run whose failure it handles, or None.
         error: The error that it handles, or None.
+        replay: What it repeats, where it repeats another run, or None.
     """
 
     caller: Caller
@@ -149,6 +153,7 @@ class RunInput(msgspec.Struct):
     parent_attempt: int = 0
     failed_run: str | None = None
     error: ErrorInfo | None = None
+    replay: Replay | None = None
 
 
 class Output(msgspec.Struct, array_like=True):

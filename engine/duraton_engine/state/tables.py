@@ -1,6 +1,6 @@
 """The tables of the engine's state; numbers are never reused. Keys begin with the slot."""
 
-from duraton_engine.state import flow, objects
+from duraton_engine.state import acts, flow, objects
 from duraton_schemas.records.common import Place
 from duraton_streams.state.table import Key, Table
 
@@ -153,6 +153,7 @@ TABLES = (
     HOLDINGS,
     SPENT,
     SPENDING,
+    *acts.TABLES,
 )
 
 SORT_BIAS = 1 << 62

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from duraton_engine.verification.figures import Figures
+from duraton_schemas.records import acts
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records.common import Fact
 
@@ -53,6 +54,7 @@ class PartitionAudit:
         self._partition = partition
         self._runs = runs
         self._waits: set[tuple[str, str, int]] = set()
+        self._carried: dict[str, set[_Use]] = {}
 
     def see(self, fact: Fact) -> Sequence[Wrong]:
         """Look at the next fact; what is wrong with it."""
@@ -79,8 +81,24 @@ class PartitionAudit:
     def _create(self, run: str, made: facts.RunCreated, fact: Fact) -> Sequence[Wrong]:
         twice = run in self._runs
         self._audit.created(run, made, self._number(fact))
-        self._runs[run] = OpenRun(main=made.kind == "main")
-        return (("run-twice", f"{run} is created although it has not ended"),) if twice else ()
+        new = self._runs[run] = OpenRun(main=made.kind == "main")
+        found = [("run-twice", f"{run} is created although it has not ended")] if twice else []
+        if made.replay is not None:
+            new.done = self._carried.pop(made.replay.request, set())
+            new.results = made.replay.results
+            if new.results != len(new.done):
+                message = f"{run} begins with {new.results} results of {len(new.done)} carried"
+                found.append(("run-carried", message))
+        return found
+
+    def carried(self, fact: acts.RunCarried) -> Sequence[Wrong]:
+        uses = self._carried.setdefault(fact.request, set())
+        uses.update((step.step, step.n) for step in fact.steps)
+        return ()
+
+    def carry_dropped(self, fact: acts.CarryDropped) -> Sequence[Wrong]:
+        self._carried.pop(fact.request, None)
+        return ()
 
     def queued(self, fact: facts.RunQueued) -> Sequence[Wrong]:
         return self._create(fact.run, fact.created, fact)
@@ -238,4 +256,6 @@ _LOOKS: dict[type[Fact], Callable[..., Sequence[Wrong]]] = {
     facts.ChildKnown: PartitionAudit.known,
     facts.WaitStood: PartitionAudit.stood,
     facts.WaitGone: PartitionAudit.wait_gone,
+    acts.RunCarried: PartitionAudit.carried,
+    acts.CarryDropped: PartitionAudit.carry_dropped,
 }

@@ -313,3 +313,39 @@ class HoldingTold(Message, kw_only=True):
     reporter: int
     version: int
     held: list[Holding]
+
+
+class JobRunAsked(Message, kw_only=True):
+    """A job acts on a run; to the run's slot.
+
+    Attributes:
+        job: The job.
+        act: `replay` or `cancel`.
+        run: The run.
+        caller: Who asked for the job.
+        reason: Why, for people, or None.
+    """
+
+    job: str
+    act: str
+    run: str
+    caller: Caller
+    reason: str | None = None
+
+
+class JobRunDone(Message, kw_only=True):
+    """What became of a run that a job acted on; to the project slot.
+
+    Attributes:
+        job: The job.
+        run: The run.
+        made: The new run, where one was made.
+        code: Why it could not be acted on, or None where it was.
+        message: As `code`, for people.
+    """
+
+    job: str
+    run: str
+    made: str | None = None
+    code: str | None = None
+    message: str | None = None

@@ -142,6 +142,21 @@ class StepMemo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True)
     output: str | None = None
 
 
+class StepInput(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """What one step is given in place of its own input, since a person edited it (P40).
+
+    Attributes:
+        step: The step's id.
+        n: Which use of that id.
+        input: JSON text: for `run` and `ai` an array of positional arguments or an
+            object of named ones, for `invoke` and `send` the data.
+    """
+
+    step: str
+    n: int = 0
+    input: str
+
+
 class WakeItem(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """What a live handler waited for.
 
@@ -317,6 +332,7 @@ class Invoke(Frame, tag="invoke"):
         cap: What it may spend; looked at before each attempt of an `ai` step.
         started_at: The run's first start, milliseconds since 1970 UTC.
         root: The root caller.
+        step_input: What one step is given in place of its own input, or None.
     """
 
     run: str
@@ -335,6 +351,7 @@ class Invoke(Frame, tag="invoke"):
     cap: FrameCap | None = None
     started_at: int = 0
     root: str = ""
+    step_input: StepInput | None = None
 
 
 class Ack(Frame, tag="ack"):

@@ -22,6 +22,7 @@ from duraton.runtime.callers import check_caller
 from duraton.runtime.calls import Call, State, Work
 from duraton.runtime.code import current_step_var, stored
 from duraton.runtime.delivery import Delivery
+from duraton.runtime.edited import edited_work
 from duraton.runtime.failures import frame_error
 from duraton.runtime.host import Host
 from duraton.runtime.live import Live
@@ -183,6 +184,7 @@ class Execution:
         key = (step, n)
         if n:
             self._warn_of_parallel_use(step)
+        work, request = self._edited(key, work, request)
         memo = live.order.called(key)
         if memo is not None and memo.kind != kind:
             live.diverged(key, f"as {memo.kind!r}, and the code calls it as {kind!r}")
@@ -200,6 +202,17 @@ class Execution:
         if memo is not None or live.serving or live.pausing or live.order.waiting:
             self._delivery.soon()
         return future
+
+    def _edited(
+        self, key: Key, work: Work | None, request: dict[str, Any]
+    ) -> tuple[Work | None, dict[str, Any]]:
+        """What the step does, where the run was begun again with an edited input for it."""
+        edit = self.invoke.step_input
+        if edit is None or key != (edit.step, edit.n):
+            return work, request
+        if work is not None:
+            return edited_work(work, edit.input, edit.step), request
+        return work, request | {"data": edit.input} if "data" in request else request
 
     def _called_late(self) -> "asyncio.Future[str]":
         """A step is called after the end; who goes on calling them is left to wait for ever."""

@@ -39,8 +39,8 @@ class Order:
                 self._expected.add(key)
             if memo.status == "done":
                 done.append(memo)
-        # Carried results of a retried run may have gaps in their numbers: each is
-        # followed by the next recorded one, and only live ones are counted up.
+        # Numbers may have gaps: each recorded result is followed by the next recorded
+        # one, and only live ones are counted up.
         self._next_of: dict[int, int] = {}
         last = 0
         for memo in sorted(done, key=lambda memo: memo.number):

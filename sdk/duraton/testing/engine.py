@@ -1,12 +1,13 @@
 """`Engine`: a cluster of one process, its runner and its clock, inside a test."""
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
 from duraton.app import App
 from duraton.errors import RefusedError
+from duraton.testing import acts
 from duraton.testing.host import TESTER, Host
 from duraton.testing.shown import Answer, Shown
 from duraton.workflow import WorkflowDefinition
@@ -227,27 +228,61 @@ class Engine:
         await self.settle()
 
     async def act(self, run: str, act: str, **details: Any) -> Shown:
-        """Act on a run: `pause`, `resume` or `cancel`; answers the run.
+        """Act on a run; answers the run that it changed or made.
+
+        Args:
+            run: The run's id.
+            act: `pause`, `resume`, `cancel`, `replay` or `retry-from-step`.
+            details: `reason` of a cancel; `dedupe_id` of a replay and of a retry, which
+                also takes `step`, `n` and `input`.
 
         Raises:
             RefusedError: The engine refused it.
         """
-        kinds: dict[str, Callable[..., commands.Command]] = {
-            "pause": commands.PauseRun,
-            "resume": commands.ResumeRun,
-            "cancel": commands.CancelRun,
-        }
-        if act not in kinds:
-            raise RefusedError("not-yet", f"this version cannot {act} a run")
-        kind = kinds[act]
+        reply = await acts.act(self._host, ANSWER_TIMEOUT_S, run, act, details)
+        return await self.run(reply.run or run)
+
+    async def bulk(
+        self, act: str, *, dry_run: bool = False, reason: str | None = None, **filters: Any
+    ) -> Shown:
+        """Act on every run that a filter means; answers the job, which `settle` waits for.
+
+        Args:
+            act: `replay` or `cancel`.
+            dry_run: Only answer how many runs it would be about, and the first of them.
+            reason: Of a cancel: why, for people.
+            filters: `status`, `workflow`, `app`, `since`, `until`, `q`, as `GET /runs`.
+
+        Raises:
+            RefusedError: It was refused.
+        """
+        if act not in ("replay", "cancel"):
+            raise ValueError(f"{act!r} is no act on many runs")
+        given = {name: value for name, value in filters.items() if value is not None}
+        if dry_run:
+            found = await acts.ask(
+                self._host, ANSWER_TIMEOUT_S, lambda each: each.dry_run(act, given)
+            )
+            return Shown(_plain(found))
+        job = await acts.ask(
+            self._host, ANSWER_TIMEOUT_S, lambda each: each.bulk(TESTER, act, given, reason)
+        )
+        return await self.job(job)
+
+    async def stop_job(self, job: str) -> Shown:
+        """Let a job begin no further batch; answers the job.
+
+        Raises:
+            RefusedError: It is over, or not known.
+        """
         reply = await self._host.ask(
             lambda core: core.command(
-                kind(id=core.new_id(), caller=TESTER, run=run, **details), ANSWER_TIMEOUT_S
+                commands.StopJob(id=core.new_id(), caller=TESTER, job=job), ANSWER_TIMEOUT_S
             )
         )
         if not reply.ok:
             raise RefusedError(reply.code or "refused", reply.message or "refused")
-        return await self.run(reply.run or run)
+        return await self.job(job)
 
     # Time -------------------------------------------------------------------------------
 
@@ -314,6 +349,28 @@ class Engine:
             raise KeyError(event)
         return Shown(_plain(item))
 
+    async def job(self, job: str) -> Shown:
+        """A job as `GET /jobs/{id}` shows it.
+
+        Raises:
+            KeyError: There is no such job.
+        """
+        found = self._read().job(job)
+        if found is None:
+            raise KeyError(job)
+        return Shown(_plain(found))
+
+    async def jobs(self) -> list[Shown]:
+        """All jobs, newest first."""
+        found: list[Shown] = []
+        cursor: str | None = None
+        while True:
+            page = _plain(self._read().jobs((), PAGE_MAX, cursor))
+            found.extend(Shown(item) for item in page["jobs"])
+            cursor = page.get("cursor")
+            if not cursor:
+                return found
+
     async def flow_state(self, workflow: str | None = None) -> Any:  # noqa: ARG002 - flow control comes later
         """What `GET /flow-state` answers."""
         in_use = self._read().in_use()
@@ -334,10 +391,6 @@ class Engine:
         if not reply.ok:
             raise RefusedError(reply.code or "refused", reply.message or "refused")
         await self.settle()
-
-    async def bulk(self, act: str, **filters: Any) -> Shown:  # noqa: ARG002 - as above
-        """Act on many runs; not part of this version."""
-        raise RefusedError("not-yet", f"this version has no bulk {act}")
 
     def _read(self) -> Any:
         if not self._host.alive:

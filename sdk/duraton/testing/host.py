@@ -284,6 +284,7 @@ class Host:
         if self.pipe is not None:
             self.pipe.cut()
             self.pipe = None
+        await self.core.replays.stop()
         self.core.waiting.fail(EngineStoppedError("the engine was crashed"))
         for processor in self.core.processors:
             if processor.shadow is not None and not processor.deciding:

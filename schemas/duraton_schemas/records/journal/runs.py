@@ -1,5 +1,6 @@
 """Facts of a run's life."""
 
+from duraton_schemas.records.acts import Replay
 from duraton_schemas.records.common import (
     Caller,
     Claimed,
@@ -52,6 +53,8 @@ class RunCreated(Record, kw_only=True):
         scopes: Where it is counted; None where no control may hold it back.
         idempotency: The idempotency key that it takes, or None.
         rate: The admission that it uses, or None.
+        replay: What it repeats, where it repeats another run, or None; its events are
+            then those that were carried.
     """
 
     app: str
@@ -73,6 +76,7 @@ class RunCreated(Record, kw_only=True):
     scopes: Scopes | None = None
     idempotency: Claimed | None = None
     rate: Rated | None = None
+    replay: Replay | None = None
 
 
 class RunQueued(Fact, kw_only=True):

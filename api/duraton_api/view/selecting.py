@@ -1,0 +1,65 @@
+"""Which runs a filter means, for an act on all of them (P57)."""
+
+from typing import Any
+
+import msgspec
+
+from duraton_api.view import shapes
+from duraton_api.view.reads import Reads, RunFilter, run_conditions
+from duraton_api.view.render import EventInfo, run_fields
+from duraton_api.view.states import RunState
+
+SELECT_TIME_LIMIT_S = 60.0
+"""How long the choice may take; a million runs take about five seconds."""
+SAMPLE_MAX = 10
+
+_run_decoder = msgspec.json.Decoder(RunState)
+
+
+def select_ids(reads: Reads, wanted: RunFilter) -> list[str]:
+    """The ids of all runs that a filter means, from one state of the view.
+
+    Runs that have ended come in the order in which they did, others in the order of
+    their creation.
+
+    Args:
+        reads: The view's reads.
+        wanted: The filter, with statuses of one of the two kinds.
+    """
+    where, values = _conditions(wanted)
+    query = f"SELECT r.id FROM run_rows r WHERE {where} ORDER BY {_ORDER}"  # noqa: S608 - our own text
+    with reads.reading(SELECT_TIME_LIMIT_S) as db:
+        return [run for (run,) in db.execute(query, values)]
+
+
+def sample_runs(reads: Reads, wanted: RunFilter) -> tuple[int, list[shapes.RunItem]]:
+    """How many runs a filter means, and the first of them."""
+    where, values = _conditions(wanted)
+    count = f"SELECT count(*) FROM run_rows r WHERE {where}"  # noqa: S608 - our own text
+    query = (
+        "SELECT r.status, r.detail, e.name FROM run_rows r"  # noqa: S608 - our own text
+        f" LEFT JOIN events e ON e.num = r.event WHERE {where} ORDER BY {_ORDER} LIMIT {SAMPLE_MAX}"
+    )
+    with reads.reading(SELECT_TIME_LIMIT_S) as db:
+        (total,) = db.execute(count, values).fetchone()
+        rows = db.execute(query, values).fetchall()
+    return total, [
+        shapes.RunItem(
+            **run_fields(
+                _run_decoder.decode(row["detail"]),
+                row["status"],
+                EventInfo(row["name"], None, None),
+                whole=False,
+            )
+        )
+        for row in rows
+    ]
+
+
+_ORDER = "ifnull(json_extract(r.detail, '$.endedAt'), r.created_at), r.num"
+
+
+def _conditions(wanted: RunFilter) -> tuple[str, list[Any]]:
+    where, values = run_conditions(wanted)
+    where.append(f"r.status IN ({','.join('?' * len(wanted.statuses))})")
+    return " AND ".join(where), [*values, *wanted.statuses]
