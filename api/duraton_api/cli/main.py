@@ -12,6 +12,7 @@ from duraton_api.cli import (
     doctor,
     logs,
     prices,
+    project,
     runs,
     send,
     serve,
@@ -64,6 +65,7 @@ app.add_typer(runs.app, name="runs")
 app.add_typer(logs.app, name="log")
 app.add_typer(topics.app, name="topics")
 app.add_typer(prices.app, name="prices")
+app.add_typer(project.app, name="project")
 app.command("sql")(sql.sql)
 app.command("doctor")(doctor.doctor)
 

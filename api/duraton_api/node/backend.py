@@ -54,7 +54,10 @@ class NodeBackend:
         ]
 
     async def command(self, command: Command) -> Reply:
-        return await self.core.command(command, COMMAND_TIMEOUT_S)
+        reply = await self.core.command(command, COMMAND_TIMEOUT_S)
+        if reply.version:
+            await self.core.applied(reply.version, COMMAND_TIMEOUT_S)
+        return reply
 
     def journal_ends(self) -> Mapping[int, int]:
         return {each.partition: each.standing.journal for each in self.core.processors}
