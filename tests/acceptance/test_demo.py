@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+
 import pytest
 from kill_rig import ROOT, Rig, processes_about
 
