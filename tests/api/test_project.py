@@ -3,35 +3,16 @@
 import asyncio
 import json
 
-import httpx
 import pytest
+from tests.over_http import Http
 
 from duraton import App, define_workflow
 from duraton.testing import Engine
 from duraton_api.cli import main
 from duraton_api.errors import PendingError
-from duraton_api.http import HttpSettings, create_app
 from duraton_api.http.keys import ApiKey, digest_of
-from duraton_api.http.metrics import Metrics
-from duraton_api.node.backend import NodeBackend
 from duraton_api.node.node import Node
 from duraton_api.node.settings import NodeSettings
-
-
-class Http:
-    """The engine's HTTP API, called while the engine goes on and time stands still."""
-
-    def __init__(self, engine, **settings):
-        self.engine = engine
-        self.backend = NodeBackend(engine.core, Metrics(), HttpSettings(**settings))
-        transport = httpx.ASGITransport(create_app(self.backend), client=("127.0.0.1", 1))
-        self.client = httpx.AsyncClient(transport=transport, base_url="http://localhost")
-
-    async def get(self, path, **more):
-        return await self.engine.during(self.client.get(path, **more))
-
-    async def put(self, path, **more):
-        return await self.engine.during(self.client.put(path, **more))
 
 
 @pytest.fixture(params=[1, 12])
@@ -117,7 +98,7 @@ async def test_other_ways_to_call_it_are_refused(engine):
     for call in (http.get, http.put):
         odd = await call("/project?ceiling=5")
         assert (odd.status_code, odd.json()["code"]) == (400, "bad-parameter")
-    post = await engine.during(http.client.post("/project", json={"ceiling": 1}))
+    post = await http.post("/project", json={"ceiling": 1})
     assert (post.status_code, post.headers["allow"]) == (405, "GET, HEAD, PUT")
 
 
