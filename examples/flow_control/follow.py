@@ -137,6 +137,8 @@ class Engine:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
+                # The engine's log is embedded, whatever this shell is set to.
+                env={name: v for name, v in os.environ.items() if name != "DURATON_KAFKA"},
                 start_new_session=True,  # Ctrl-C is for the demos, which then end them
             )
 
