@@ -6,6 +6,7 @@ SchemaError
 ├── KeyPathError             a key path that cannot be read (P4)
 ├── DurationError            a duration that cannot be read
 ├── OptionsError             a registration that cannot work (P4, P33)
+├── ProjectError             settings of the project that cannot work
 ├── PricesError              a price table that cannot work
 ├── ValueFormError           a value that JSON cannot carry (P43)
 └── ValueSizeError           a value above its limit (P58)
@@ -58,6 +59,13 @@ class OptionsError(SchemaError):
 
     code = "options-refused"
     advice = "Correct the named option and register again."
+
+
+class ProjectError(SchemaError):
+    """Settings of the project that cannot work; those before them stay in force."""
+
+    code = "project-refused"
+    advice = "Set a ceiling of 1 or more runs, or 0 for no limit."
 
 
 class PricesError(SchemaError):

@@ -11,7 +11,7 @@ import msgspec
 
 from duraton_schemas.controls import NAMES as CONTROLS
 from duraton_schemas.controls import Controls, check_groups, read_controls
-from duraton_schemas.errors import OptionsError, ValueFormError
+from duraton_schemas.errors import OptionsError, ProjectError, ValueFormError
 from duraton_schemas.values import check_depth
 
 APP_BYTES_MAX = 4 << 20
@@ -139,10 +139,10 @@ class ProjectOptions(
         """Refuse what cannot work.
 
         Raises:
-            OptionsError: The ceiling is below 0.
+            ProjectError: The ceiling is below 0 or above its limit.
         """
         if not 0 <= self.ceiling <= CEILING_MAX:
-            raise OptionsError(
+            raise ProjectError(
                 f"the project's ceiling must be a whole number from 0 (no limit) to {CEILING_MAX}, "
                 f"not {self.ceiling}"
             )

@@ -37,6 +37,19 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+def processes_about(text: str) -> list[str]:
+    """Command lines of processes that have a text in them."""
+    if Path("/proc/self/cmdline").exists():
+        found = []
+        for each in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                found.append(each.read_text().replace("\0", " "))
+    else:
+        listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+        found = listed.stdout.splitlines()
+    return [line for line in found if text in line]
+
+
 class StalledError(Exception):
     """The load does not go on."""
 

@@ -1,15 +1,13 @@
 """`make demo` in short, and its example as a user would try it."""
 
-import contextlib
 import re
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
-from kill_rig import ROOT, Rig
+from kill_rig import ROOT, Rig, processes_about
 
 DEMO = ROOT / "examples" / "demo" / "demo.py"
 
@@ -25,16 +23,7 @@ def demo(tmp_path, *arguments):
 
 
 def children_of(folder):
-    """Command lines of processes that have the demo's directory among their arguments."""
-    if Path("/proc/self/cmdline").exists():
-        found = []
-        for each in Path("/proc").glob("[0-9]*/cmdline"):
-            with contextlib.suppress(OSError):  # it has ended meanwhile
-                found.append(each.read_text().replace("\0", " "))
-    else:
-        listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
-        found = listed.stdout.splitlines()
-    return [line for line in found if f"{folder}/data" in line]
+    return processes_about(f"{folder}/data")
 
 
 @pytest.mark.timeout(180)  # three real processes, on a machine that may be busy

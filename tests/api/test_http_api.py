@@ -25,7 +25,7 @@ from duraton_api.view import View
 from duraton_engine.effects import EventAnswered, Reply
 from duraton_schemas.catalog import schema_versions
 from duraton_schemas.records import journal as j
-from duraton_schemas.records.commands import CancelRun, PauseRun, RegisterApp
+from duraton_schemas.records.commands import CancelRun, PauseRun, RegisterApp, SetProject
 from duraton_schemas.records.common import ErrorInfo
 from duraton_streams.errors import OverloadedError
 
@@ -399,7 +399,7 @@ async def test_acts_on_ended_and_unknown_runs(node):
 
 
 async def test_later_calls_say_so(node):
-    problem(await client(node).get("/project"), 501, "not-yet")
+    problem(await client(node).get("/stream"), 501, "not-yet")
 
 
 # Registrations -------------------------------------------------------------
@@ -449,6 +449,22 @@ async def test_workflows(node):
     flow = (await http.get("/flow-state?workflow=a")).json()
     assert flow == {"debounce": [], "batch": [], "concurrency": {"limit": 0, "inUse": 0}}
     assert (await http.get("/runners")).json()["runners"][0]["name"] == "w"
+
+
+async def test_the_project(node):
+    http = client(node)
+    node.reply = Reply("x", ok=True, version=4)
+    response = await http.put("/project", json={"ceiling": 9})
+    assert response.json() == {"ceiling": 9, "version": 4, "pending": False}
+    (command,) = node.commands
+    assert isinstance(command, SetProject)
+    assert (command.ceiling, command.caller.id) == (9, "dev")
+    node.reply = PendingError("later")
+    response = await http.put("/project", json={"ceiling": 9})
+    assert response.status_code == 202
+    assert response.json() == {"ceiling": 9, "version": 0, "pending": True}
+    node.reply = Reply("x", ok=False, code="project-refused", message="no such ceiling")
+    problem(await http.put("/project", json={"ceiling": 9}), 409, "project-refused")
 
 
 # The node ------------------------------------------------------------------

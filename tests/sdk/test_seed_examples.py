@@ -1,110 +1,14 @@
-"""The Python examples of the documents that Duraton was built from, as they stand."""
+"""The Python examples of the documents that Duraton was built from, as they stand, in the SDK.
+
+What those of flow control do with an engine stands in `test_seed_flow_control.py`.
+"""
 
 import pytest
 from scripted_engine import ScriptedEngine
+from seed_texts import BATCH, CONCURRENCY, NON_RETRIABLE, ON_FAILURE, RETRY, RETRY_AFTER
 
 from duraton import App
 from duraton.workflow import WorkflowDefinition
-
-CONCURRENCY = """
-from duraton import ConcurrencyConfig, define_workflow
-from duraton.context import StepContext
-
-
-async def handle(ctx: StepContext) -> object:
-    account_id = ctx.event.data["accountId"]
-    return await ctx.step.run("sync", lambda: sync_account(account_id))
-
-
-sync_account_wf = define_workflow(
-    "sync.account",
-    handle,
-    concurrency=ConcurrencyConfig(limit=5, key="accountId"),
-)
-"""
-
-BATCH = """
-from duraton import define_workflow
-from duraton.context import StepContext
-
-
-async def index_documents(ctx: StepContext) -> object:
-    for e in ctx.events or []:
-        await ctx.step.run(e.data["id"], lambda: index(e.data))
-    return None
-
-
-index_documents_wf = define_workflow(
-    "index.documents",
-    index_documents,
-    extra={"batch": {"maxSize": 100, "timeoutMs": 5000, "key": "index"}},
-)
-"""
-
-RETRY = """
-from duraton import RetryConfig, define_workflow
-from duraton.context import StepContext
-
-
-async def handle_ticket(ctx: StepContext) -> object:
-    await ctx.step.run("triage", lambda: triage_ticket(ctx.event.data))
-
-
-ticket_created = define_workflow(
-    "ticket.created",
-    handle_ticket,
-    retry=RetryConfig(max_attempts=3),
-)
-"""
-
-NON_RETRIABLE = """
-from duraton import NonRetriableError
-
-
-def validate():
-    if not api_key:
-        raise NonRetriableError("missing API key")
-
-
-async def handle(ctx):
-    await ctx.step.run("validate", validate)
-"""
-
-RETRY_AFTER = """
-from duraton import RetryAfterError
-
-
-def call_upstream():
-    res = requests.get(url)
-    if res.status_code == 429:
-        raise RetryAfterError("rate limited", "30s")
-    return res.json()
-
-
-async def handle(ctx):
-    await ctx.step.run("call-upstream", call_upstream)
-"""
-
-ON_FAILURE = """
-from duraton import RetryConfig, define_workflow
-from duraton.context import StepContext
-
-
-async def capture_payment(ctx: StepContext) -> object:
-    await ctx.step.run("capture", lambda: capture(ctx.event.data["paymentId"]))
-
-
-async def on_capture_failure(ctx: StepContext) -> None:
-    await ctx.step.run("void-hold", lambda: void_hold(ctx.event.data["paymentId"]))
-
-
-capture_payment_wf = define_workflow(
-    "payment.capture",
-    capture_payment,
-    retry=RetryConfig(max_attempts=3),
-    on_failure=on_capture_failure,
-)
-"""
 
 
 async def go(example, data, **names):

@@ -13,6 +13,7 @@ from duraton_api.cli import (
     jobs,
     logs,
     prices,
+    project,
     replays,
     runs,
     send,
@@ -68,6 +69,7 @@ app.add_typer(jobs.app, name="jobs")
 app.add_typer(logs.app, name="log")
 app.add_typer(topics.app, name="topics")
 app.add_typer(prices.app, name="prices")
+app.add_typer(project.app, name="project")
 app.command("sql")(sql.sql)
 app.command("doctor")(doctor.doctor)
 

@@ -17,6 +17,7 @@ from duraton_api.http.events import EventsApi
 from duraton_api.http.guard import Guard, problem_response
 from duraton_api.http.keys import ACT, EVENTS, READ, REGISTER, Keyring
 from duraton_api.http.prices import PricesApi
+from duraton_api.http.project import ProjectApi
 from duraton_api.http.runs import RunsApi
 from duraton_api.http.system import SystemApi
 from duraton_api.http.workflows import WorkflowsApi
@@ -51,7 +52,7 @@ def create_app(
 def _routes(backend: Backend) -> list[Route]:
     events, runs = EventsApi(backend), RunsApi(backend)
     workflows, system = WorkflowsApi(backend), SystemApi(backend)
-    prices = PricesApi(backend)
+    prices, project = PricesApi(backend), ProjectApi(backend)
     acts = ActsApi(backend)
     table: list[tuple[str, Endpoint]] = [
         ("/events", Endpoint(POST=(EVENTS, events.post), GET=(READ, events.list))),
@@ -74,7 +75,7 @@ def _routes(backend: Backend) -> list[Route]:
         ("/apps/{app:path}", Endpoint(PUT=(REGISTER, workflows.register))),
         ("/runners", Endpoint(GET=(READ, workflows.runners))),
         ("/flow-state", Endpoint(GET=(READ, workflows.flow_state))),
-        ("/project", Endpoint(GET=(READ, _not_yet), PUT=(ACT, _not_yet))),
+        ("/project", Endpoint(GET=(READ, project.get), PUT=(ACT, project.put))),
         ("/prices", Endpoint(GET=(READ, prices.get), PUT=(ACT, prices.put))),
         ("/stream", Endpoint(GET=(READ, _not_yet))),
         ("/healthz", Endpoint(GET=(None, system.health))),

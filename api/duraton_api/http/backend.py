@@ -163,10 +163,10 @@ class Backend(Protocol):
         """
 
     async def command(self, command: Command) -> Reply:
-        """Carry out a command.
+        """Carry out a command; of the registry, until every partition decides by it.
 
         Raises:
-            PendingError: It is recorded, and was not answered in time.
+            PendingError: It is recorded, and was not answered, or not in force, in time.
             LogError: It could not be recorded.
         """
 

@@ -54,7 +54,12 @@ class NodeBackend:
         ]
 
     async def command(self, command: Command) -> Reply:
-        return await self.core.command(command, COMMAND_TIMEOUT_S)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + COMMAND_TIMEOUT_S
+        reply = await self.core.command(command, COMMAND_TIMEOUT_S)
+        if reply.version:
+            await self.core.applied(reply.version, max(deadline - loop.time(), 0.0))
+        return reply
 
     def journal_ends(self) -> Mapping[int, int]:
         return self.core.journal_ends()

@@ -193,6 +193,7 @@ class Core:
                 waiting.replied(effect)
             elif isinstance(effect, RegistryMoved):
                 self.registry = max(self.registry, effect.version)
+                waiting.in_force(self._in_force())
             elif isinstance(effect, Metered):
                 self._metered(effect)
             elif isinstance(effect, CarryWanted):
@@ -326,6 +327,29 @@ class Core:
     def journal_ends(self) -> Mapping[int, int]:
         """For each partition the offset after its last committed fact."""
         return {each.partition: each.standing.journal for each in self.processors}
+
+    async def applied(self, version: int, timeout_s: float = 5.0) -> None:
+        """Wait until every partition decides by a version of the registry.
+
+        Events that are sent later carry the version and wait for it by themselves. What
+        waits already, such as a start under the project's ceiling, does not.
+
+        Raises:
+            PendingError: Some partition has not applied it in time.
+        """
+        if self._in_force() >= version:
+            return
+        future = self.waiting.open_version(version)
+        try:
+            await asyncio.wait((future,), timeout=timeout_s)
+            if not future.done():
+                raise PendingError("it is not in force everywhere yet")
+            future.result()
+        finally:
+            self.waiting.close_version(future)
+
+    def _in_force(self) -> int:
+        return min(processor.standing.registry for processor in self.processors)
 
     def stop_waiting(self) -> None:
         """Answer everyone who waits: the process ends."""

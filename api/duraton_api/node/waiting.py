@@ -1,7 +1,8 @@
-"""Who waits for an answer: POSTs for their fan-out, commands for their reply."""
+"""Who waits: POSTs for their fan-out, commands for their reply and for what they registered."""
 
 import asyncio
 from dataclasses import dataclass, field
+from typing import Any
 
 from duraton_engine.effects import EventAccepted, EventAnswered, Reply
 from duraton_streams.errors import OverloadedError
@@ -87,6 +88,7 @@ class Waiting:
         self._posts: dict[str, Post] = {}
         self._replies: dict[str, asyncio.Future[Reply]] = {}
         self._ended: Exception | None = None
+        self._versions: dict[asyncio.Future[None], int] = {}
 
     def open_post(self, post: str, count: int) -> Post:
         """Begin to wait for a POST's events.
@@ -119,12 +121,23 @@ class Waiting:
         """Wait no longer."""
         self._replies.pop(command, None)
 
+    def open_version(self, version: int) -> asyncio.Future[None]:
+        """Begin to wait until the registry is in force up to a version."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._versions[future] = version
+        return future
+
+    def close_version(self, future: asyncio.Future[None]) -> None:
+        """Wait no longer."""
+        self._versions.pop(future, None)
+
     def fail(self, error: Exception) -> None:
         """The process ends: nobody is left without an answer, and nobody begins to wait."""
         self._ended = error
         for post in self._posts.values():
             post.fail(error)
-        for future in self._replies.values():
+        futures: list[asyncio.Future[Any]] = [*self._replies.values(), *self._versions]
+        for future in futures:
             if not future.done():
                 future.set_exception(error)
 
@@ -151,3 +164,9 @@ class Waiting:
         future = self._replies.get(effect.id)
         if future is not None and not future.done():
             future.set_result(effect)
+
+    def in_force(self, version: int) -> None:
+        """Every partition decides by that version of the registry, or by a later one."""
+        for future, wanted in self._versions.items():
+            if wanted <= version and not future.done():
+                future.set_result(None)

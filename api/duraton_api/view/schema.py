@@ -11,7 +11,7 @@ views `runs`, `steps`, `event_runs` and `jobs` unpack all that for people.
 from duraton_schemas.records.common import Place
 from duraton_streams.logs.base import COMMANDS, EVENTS, JOURNAL, MESSAGES
 
-FORM = 2
+FORM = 3
 
 PLACE_TOPICS = (EVENTS, JOURNAL, MESSAGES, COMMANDS)
 _TOPIC_NUMBERS = {topic: number for number, topic in enumerate(PLACE_TOPICS)}

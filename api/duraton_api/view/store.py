@@ -35,7 +35,7 @@ INLINE_STEPS_MAX = 16
 """Steps that stand in the run's own row, where it began and ended in one batch."""
 INLINE_BYTES_MAX = 16_384
 """Bytes of their outputs; lists of runs read past them."""
-KEPT_KINDS = frozenset(("prices",))
+KEPT_KINDS = frozenset(("prices", "project"))
 """Kinds of registry entries that are kept as they are; apps have tables of their own."""
 CACHE_KIB = 16_384
 """SQLite's page cache of the writing connection."""

@@ -7,7 +7,7 @@ from duraton_engine.context import EngineContext
 from duraton_engine.effects import Reply
 from duraton_engine.registrations import PROJECT
 from duraton_engine.state import tables
-from duraton_schemas.errors import OptionsError
+from duraton_schemas.errors import ProjectError
 from duraton_schemas.options import ProjectOptions
 from duraton_schemas.records import commands
 from duraton_schemas.slots import PROJECT_SLOT
@@ -19,7 +19,7 @@ def set_project(tx: Transition, engine: EngineContext, command: commands.SetProj
     options = ProjectOptions(ceiling=command.ceiling)
     try:
         options.check()
-    except OptionsError as error:
+    except ProjectError as error:
         tx.effect(Reply(command.id, ok=False, code=error.code, message=str(error)))
         return
     row = tx.state.get(tables.REGISTRY, (PROJECT_SLOT, PROJECT, PROJECT))
