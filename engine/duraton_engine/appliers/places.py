@@ -48,12 +48,15 @@ def open_keys(state: StateWriter, slot: int, run: RunState) -> None:
     for control, scope in _keys(run.scopes):
         key = tables.open_key(slot, run, control, scope)
         state.insert(tables.OPEN, key, flow.RunRef(run.id))
+        count_by(state, tables.OPEN_COUNTS, key[:5], 1)
 
 
 def close_keys(state: StateWriter, slot: int, run: RunState) -> None:
     """A run that ended is found no more."""
     for control, scope in _keys(run.scopes):
-        state.delete(tables.OPEN, tables.open_key(slot, run, control, scope))
+        key = tables.open_key(slot, run, control, scope)
+        state.delete(tables.OPEN, key)
+        count_by(state, tables.OPEN_COUNTS, key[:5], -1)
 
 
 def _keys(scopes: Scopes | None) -> list[tuple[str, str]]:

@@ -90,6 +90,14 @@ class Look:
         """The first parts of the workflow's keys."""
         return (self.slot, self.app, self.workflow)
 
+    def newest(self, control: str, scope: str) -> RunState | None:
+        """The newest unended run of a key, or None."""
+        key, state = (*self.of, control, scope), self.tx.state
+        if state.get(tables.OPEN_COUNTS, key) is None:
+            return None
+        rows = state.scan(tables.OPEN, key, 1)
+        return state.get(tables.RUNS, (self.slot, rows[0][1].run)) if rows else None
+
     def executing(self, control: str, scope: str) -> int:
         """How many runs execute in a scope."""
         count = self.tx.state.get(tables.COUNTS, (*self.of, control, scope))

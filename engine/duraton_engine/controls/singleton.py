@@ -6,7 +6,6 @@ ends them: the lock has no lifetime of its own.
 
 from duraton_engine.controls.flow import Flow
 from duraton_engine.controls.look import Block, Look
-from duraton_engine.state import tables
 from duraton_engine.state.lanes import SINGLETON, gate_of
 from duraton_engine.state.objects import RunState
 from duraton_schemas.records.common import Scopes
@@ -18,8 +17,7 @@ def check(look: Look) -> RunState | None:
     scope = look.scopes.singleton if look.scopes is not None else None
     if control is None or scope is None:
         return None
-    rows = look.tx.state.scan(tables.OPEN, (*look.of, SINGLETON, scope), 1)
-    return look.tx.state.get(tables.RUNS, (look.slot, rows[0][1].run)) if rows else None
+    return look.newest(SINGLETON, scope)
 
 
 def gate(look: Look) -> Block:

@@ -85,5 +85,4 @@ def joinable(look: Look) -> RunState | None:
     scope = look.scopes.together if look.scopes is not None else None
     if scope is None:
         return None
-    rows = look.tx.state.scan(tables.OPEN, (*look.of, TOGETHER, scope), 1)
-    return look.tx.state.get(tables.RUNS, (look.slot, rows[0][1].run)) if rows else None
+    return look.newest(TOGETHER, scope)

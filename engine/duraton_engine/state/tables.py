@@ -54,6 +54,8 @@ WORKING = Table("working", 45, flow.Mark)
 """(slot, app, workflow, scope, run): who executes, where `together` counts"""
 OPEN = Table("open", 46, flow.RunRef)
 """(slot, app, workflow, control, scope, newest first): unended runs by key"""
+OPEN_COUNTS = Table("open_counts", 76, objects.Count)
+"""(slot, app, workflow, control, scope): how many they are; most keys have none"""
 THROTTLES = Table("throttles", 47, flow.Throttle)
 """(slot, app, workflow, scope)"""
 BUCKETS = Table("buckets", 48, flow.Bucket)
@@ -130,6 +132,7 @@ TABLES = (
     COUNTS,
     WORKING,
     OPEN,
+    OPEN_COUNTS,
     THROTTLES,
     BUCKETS,
     RATES,
