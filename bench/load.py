@@ -39,14 +39,18 @@ async def three() -> int:
 class Load:
     """Keeps `at_once` runs under way until `runs` have ended."""
 
-    def __init__(self, url: str, at_once: int, runs: int) -> None:
+    def __init__(self, url: str, at_once: int, runs: int, keys: int = 0) -> None:
         self.url = url
         self.at_once = at_once
         self.runs = runs
+        self.keys = keys
+        self.released = asyncio.Event()
+        self.released.set()
         self.ended = 0
         self.times: list[float] = []
         self.seen: set[str] | None = None
         self.moved = asyncio.Event()
+        self.sent = 0
         self.client = httpx.AsyncClient(base_url=url, timeout=60)
         # A general client spends half a millisecond a request, which is not the engine's.
         self.pool = HttpPool()
@@ -56,6 +60,7 @@ class Load:
         self.moved.set()
 
     async def handle(self, ctx: Any) -> int:
+        await self.released.wait()
         a = await ctx.step.run("one", one)
         b = await ctx.step.run("two", two)
         c = await ctx.step.run("three", three)
@@ -66,11 +71,30 @@ class Load:
         return int(a + b + c)
 
     async def post(self, count: int) -> None:
-        events = [{"name": "bench.order", "data": {"orderId": n}} for n in range(count)]
+        first, self.sent = self.sent, self.sent + count
+        numbers = range(first, first + count)
+        keys = self.keys or 1
+        events = [{"name": "bench.order", "data": {"orderId": n % keys}} for n in numbers]
         body = json.dumps(events).encode()
         headers = {"content-type": "application/json"}
         answer = await self.pool.post(f"{self.url}/events", headers, body, lambda _: None)
         assert answer.status in (200, 202), answer
+
+    async def pile_up(self, backlog: int) -> None:
+        """Send that many runs and let none of them go on."""
+        self.released.clear()
+        for _ in range(0, backlog, POST_EVENTS_MAX):
+            await self.post(POST_EVENTS_MAX)
+
+    async def drain(self, runs: int) -> float:
+        """Let what has piled up go on; answers the seconds until that many have ended."""
+        self.ended = 0
+        began = time.perf_counter()
+        self.released.set()
+        while self.ended < runs:
+            self.moved.clear()
+            await self.moved.wait()
+        return time.perf_counter() - began
 
     async def run(self, runs: int) -> float:
         """Start and end that many runs; answers the seconds taken."""
@@ -129,8 +153,9 @@ async def serve_app(app: App, load: Load, port: int) -> None:
 
 
 async def main(args: argparse.Namespace) -> dict[str, Any]:
-    load = Load(args.url, args.at_once, args.runs)
-    app = App("bench", workflows=[define_workflow("bench.order", load.handle)])
+    load = Load(args.url, args.at_once, args.runs, args.keys)
+    controls = json.loads(args.controls)
+    app = App("bench", workflows=[define_workflow("bench.order", load.handle, extra=controls)])
     stop = asyncio.Event()
     if args.transport == "connect":
         watch_ends(load)
@@ -145,7 +170,12 @@ async def main(args: argparse.Namespace) -> dict[str, Any]:
     load.at_once = args.at_once
     await load.run(min(args.runs, max(200, args.at_once * 4)) if args.at_once > 1 else 50)
     load.times.clear()
-    seconds = await load.run(args.runs)
+    if args.backlog:
+        await load.pile_up(args.backlog)
+        print(json.dumps({"piled": args.backlog}), flush=True)
+        seconds = await load.drain(args.runs)
+    else:
+        seconds = await load.run(args.runs)
     # The last reads wait until the view has everything, so it is caught up here.
     caught_up = time.perf_counter()
     await load.client.get("/runs?limit=1")
@@ -172,6 +202,9 @@ if __name__ == "__main__":
     parser.add_argument("--runs", type=int, default=5_000)
     parser.add_argument("--transport", default="connect")
     parser.add_argument("--warm", type=int, default=0, help="runs before anything is measured")
+    parser.add_argument("--controls", default="{}", help="of the workflow, in wire form")
+    parser.add_argument("--keys", type=int, default=0, help="so many values has orderId; 0: one")
+    parser.add_argument("--backlog", type=int, default=0, help="runs that wait before it begins")
     parser.add_argument("--port", type=int, default=8_431)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         print(json.dumps(runner.run(main(parser.parse_args()))))

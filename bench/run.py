@@ -2,6 +2,7 @@
 
     make bench                        everything
     make bench ARGS="embedded-64"     some rows, by name
+    make bench ARGS="controls"        what flow control costs (bench/controls.py)
     make bench ARGS="--runs 20000"    longer
 
 The engine runs in one process, the runner and the load in another, the broker, where
@@ -259,7 +260,12 @@ def main() -> None:
             console.print("warming the broker ...", style="dim")
             today["kafka_ms"] = machine.warm_kafka_ms(kafka)
         measure_all(on_kafka, kafka)
-    show(console, results)
+    if results:
+        show(console, results)
+    if not args.rows or "controls" in args.rows:
+        import controls  # noqa: PLC0415 - it uses this module
+
+        results.update(controls.measure(console, min(args.runs, 5_000)))
     show_machine(console, today)
     if not args.no_history:
         entry = {
