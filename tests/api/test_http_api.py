@@ -67,6 +67,9 @@ class Node:
     def journal_ends(self):
         return {0: len(self.journal.facts)}
 
+    def now_ms(self):
+        return self.journal.clock
+
     async def read_facts(self, partition, offsets):
         return [self.journal.facts[offset] for offset in offsets]
 

@@ -13,6 +13,7 @@ from duraton_api.errors import NotYetError
 from duraton_api.http.backend import Backend
 from duraton_api.http.call import Call, Endpoint
 from duraton_api.http.events import EventsApi
+from duraton_api.http.flow import FlowApi
 from duraton_api.http.guard import Guard, problem_response
 from duraton_api.http.keys import ACT, EVENTS, READ, REGISTER, Keyring
 from duraton_api.http.runs import RunsApi
@@ -49,6 +50,7 @@ def create_app(
 def _routes(backend: Backend) -> list[Route]:
     events, runs = EventsApi(backend), RunsApi(backend)
     workflows, system = WorkflowsApi(backend), SystemApi(backend)
+    flow = FlowApi(backend)
     table: list[tuple[str, Endpoint]] = [
         ("/events", Endpoint(POST=(EVENTS, events.post), GET=(READ, events.list))),
         ("/events/{id:path}", Endpoint(GET=(READ, events.get))),
@@ -66,7 +68,8 @@ def _routes(backend: Backend) -> list[Route]:
         ("/workflows/{app}/{name:path}", Endpoint(GET=(READ, workflows.get))),
         ("/apps/{app:path}", Endpoint(PUT=(REGISTER, workflows.register))),
         ("/runners", Endpoint(GET=(READ, workflows.runners))),
-        ("/flow-state", Endpoint(GET=(READ, workflows.flow_state))),
+        ("/flow-state", Endpoint(GET=(READ, flow.state))),
+        ("/flow-state/detail", Endpoint(GET=(READ, flow.detail))),
         ("/project", Endpoint(GET=(READ, _not_yet), PUT=(ACT, _not_yet))),
         ("/stream", Endpoint(GET=(READ, _not_yet))),
         ("/healthz", Endpoint(GET=(None, system.health))),
