@@ -125,7 +125,7 @@ def run_fields(
     """
     waiting = waiting_shape(state.waiting)
     if state.lane is not None and gates is not None:
-        waiting = gates.waiting(state.lane)
+        waiting = gates.waiting(state)
     duration = None
     if state.ended_at is not None and state.started_at is not None:
         duration = state.ended_at - state.started_at

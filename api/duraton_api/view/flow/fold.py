@@ -49,10 +49,9 @@ class FlowFold:
         """A run may have to stand in a lane, or may stand in one no longer."""
         state = run.state
         stands = state.phase == "queued" and not state.pauses
-        if state.lane is not None:
-            if not stands:
-                self.lanes.leave(state)
-        elif stands:
+        if state.lane is not None and (not stands or type(fact) is j.RunResumed):
+            self.lanes.leave(state)
+        if stands and state.lane is None:
             if isinstance(fact, (j.RunQueued, j.RunReady)):
                 self.lanes.stand(state, fact.gate, fact.due)
             else:

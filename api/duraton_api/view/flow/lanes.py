@@ -80,6 +80,8 @@ class Lanes:
         for scope in self.scopes.values():
             if scope.idle and not scope.until:
                 del self._scopes[scope.key], self._scope_of[scope.num]
+        for lane in self.dirty.values():
+            lane.written(lane.first())
         self._reset()
 
     # Scopes -----------------------------------------------------------------------

@@ -7,6 +7,7 @@ import msgspec
 
 from duraton_api.view.flow.schema import PROJECT
 from duraton_api.view.shapes import WaitingShape
+from duraton_api.view.states import RunState
 from duraton_api.view.times import maybe_iso
 from duraton_engine.state.lanes import (
     CONCURRENCY,
@@ -87,6 +88,21 @@ def ceiling(db: sqlite3.Connection) -> int:
     return limit if isinstance(limit, int) else 0
 
 
+def group_max(db: sqlite3.Connection, stated: Stated, group: str) -> int | None:
+    """How many runs of a group work at once: as the newest registration has it (P24)."""
+    rows = db.execute(
+        "SELECT app, name, version FROM workflows"
+        " WHERE active = 1 AND json_extract(options, '$.together.group') = ?",
+        (group,),
+    ).fetchall()
+    newest = (-1, 0)
+    for app, name, version in rows:
+        together = stated.of(db, app, name).together
+        if together is not None:
+            newest = max(newest, (version, together.max))
+    return newest[1] or None
+
+
 class Gates:
     """What lanes stand before, within one reading of the file.
 
@@ -100,39 +116,54 @@ class Gates:
         self._stated = stated
         self._known: dict[int, WaitingShape | None] = {}
 
-    def waiting(self, lane: int) -> WaitingShape | None:
-        """Why the runs of a lane wait."""
+    def waiting(self, run: RunState) -> WaitingShape | None:
+        """Why a run waits; all runs of a lane wait for the same."""
+        lane = run.lane
+        if lane is None:
+            return None
         if lane not in self._known:
-            self._known[lane] = self._look(lane)
+            self._known[lane] = self._look(lane, run)
         return self._known[lane]
 
-    def _look(self, lane: int) -> WaitingShape | None:
+    def _look(self, lane: int, run: RunState) -> WaitingShape | None:
         row = self._db.execute(
-            "SELECT s.app, s.workflow, s.control, s.path, s.value, s.due"
+            "SELECT s.control, s.path, s.value, s.due"
             " FROM lanes l JOIN scopes s ON s.num = l.scope WHERE l.num = ?",
             (lane,),
         ).fetchone()
         if row is None:
             return None
-        app, workflow, control, path, value, due = row
-        controls = self._stated.of(self._db, app, workflow)
+        control, path, value, due = row
+        controls = self._stated.of(self._db, run.app, run.workflow)
+        if control == PROJECT:
+            return self._project(controls, run)
+        limit = None
+        if control == CONCURRENCY and controls.concurrency is not None:
+            limit = controls.concurrency.limit
+        elif control == TOGETHER and controls.together is not None:
+            limit = controls.together.max
         return WaitingShape(
             kind=control,
             until=maybe_iso(due),
             key=path or key_of(controls, control) if value is None else path,
             value=value,
-            limit=self._limit(controls, control),
+            limit=limit,
         )
 
-    def _limit(self, controls: Controls, control: str) -> int | None:
-        if control == CONCURRENCY and controls.concurrency is not None:
-            return controls.concurrency.limit
-        # A group's max is the newest registration's, whose app this workflow may not be.
-        if control == TOGETHER and controls.together is not None and not controls.together.group:
-            return controls.together.max
-        if control == PROJECT:
-            return ceiling(self._db) or None
-        return None
+    def _project(self, controls: Controls, run: RunState) -> WaitingShape:
+        """The project slot has not given it a place: for the ceiling, or for its group."""
+        limit = ceiling(self._db)
+        group = controls.together.group if controls.together is not None else None
+        if group is None or run.kind != "main":
+            return WaitingShape(kind=PROJECT, limit=limit or None)
+        if limit:
+            # It may be either of the two; which one the project slot knows.
+            return WaitingShape(kind=PROJECT)
+        scope = run.scopes.together if run.scopes is not None else None
+        path, value = split_scope(scope or "")
+        key = path or controls.key if value is None else path or None
+        limit = group_max(self._db, self._stated, group) or 0
+        return WaitingShape(kind=TOGETHER, key=key, value=value, limit=limit or None)
 
 
 def gate_waiting(gate: str, due: int | None) -> WaitingShape:

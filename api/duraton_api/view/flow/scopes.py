@@ -5,7 +5,7 @@ from itertools import islice
 
 from duraton_api.view.cursors import write_texts
 from duraton_api.view.flow.line import START, Turn, line
-from duraton_api.view.flow.reasons import Stated, ceiling, key_of
+from duraton_api.view.flow.reasons import Stated, ceiling, group_max, key_of
 from duraton_api.view.flow.rows import BATCH, DEBOUNCE, TURN
 from duraton_api.view.flow.schema import PROJECT
 from duraton_api.view.flow.shapes import HeldShape, RunRef, ScopeShape
@@ -138,6 +138,9 @@ class Describer:
             stated = controls.together
             shape.max, shape.group, shape.then = stated.max, stated.group, stated.then
             shape.why = f"{shape.in_use} of {shape.max} runs work"
+            if stated.group is not None:
+                shape.max = group_max(self._db, self._stated, stated.group)
+                shape.why = f"{shape.in_use} of its runs work, of the whole group {shape.max} may"
         elif control == SINGLETON and controls.singleton is not None:
             shape.mode = controls.singleton.mode
             shape.why = "a run of it has not ended" if shape.holders else ""
