@@ -45,6 +45,8 @@ class Flows:
     def __init__(self, chance):
         self.chance = chance
         self.engine = None
+        self.sent = 0
+        self.answers = {}
 
     async def work(self, seconds):
         if seconds:
@@ -106,7 +108,8 @@ class Flows:
         for _ in range(chance.randint(0, 3)):
             kind, values = chance.choice(kinds)
             steps.append([kind, chance.choice(values)])
-        data = {"do": steps, "fail": chance.random() < 0.2}
+        self.sent += 1
+        data = {"n": self.sent, "do": steps, "fail": chance.random() < 0.2}
         if chance.random() < 0.8:
             data["k"] = chance.choice([1, 2, "1"])
         if chance.random() < 0.6:
@@ -270,12 +273,36 @@ async def compare(engine):
         assert shown[what] == value, what
 
 
+BECAME = {"run", "joined", "replaced", "refused", "superseded"}
+"""What a window's or a buffer's event may have led to once that is over."""
+
+
+async def check_events(engine, flows):
+    """Each event tells what its POST was answered, and what came of it later."""
+    for each in await engine.events():
+        event = await engine.event(each.id)
+        [led_to], answer = event.runs, flows.answers[event.data["n"]]
+        if answer.buffered:
+            assert led_to.outcome in BECAME
+            if led_to.outcome != "replaced":  # which shares what its window led to
+                assert (led_to.run_id is not None) == (led_to.outcome in ("run", "joined"))
+            continue
+        words = ("dropped", "deduped", "skipped", "refused", "joined")
+        [said] = [word for word in words if getattr(answer, word)] or ["run"]
+        assert (led_to.outcome, led_to.run_id) == (said, answer.run_id)
+        assert (led_to.blocked_by, led_to.why is None) == (
+            answer.blocked_by,
+            answer.run_id is not None,
+        )
+
+
 async def happen(engine, flows, chance, runs):
     draw = chance.random()
     if draw < 0.5:
         events = [flows.event() for _ in range(chance.choice([1, 1, 2, 6]))]
-        for answers in await engine.send_many(events):
+        for (_, data), answers in zip(events, await engine.send_many(events), strict=True):
             runs += [answer.run_id for answer in answers if answer.run_id is not None]
+            [flows.answers[data["n"]]] = answers
     elif draw < 0.6 and runs:
         try:
             act = chance.choice(["pause", "resume", "resume", "cancel"])
@@ -309,6 +336,7 @@ async def test_the_views_queues_are_the_engines(seed):
         await engine.advance("10m")
         await compare(engine)
         assert [run for run in await engine.runs() if run.status == "queued"] == []
+        await check_events(engine, flows)
         told = all_told(engine.core.view, engine)
         assert told["runs"] and told["events"] and told["event_runs"]
         for view in again(engine, chance):
