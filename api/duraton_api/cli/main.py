@@ -7,7 +7,19 @@ from typing import Any
 
 import typer
 
-from duraton_api.cli import dev, doctor, logs, runs, send, serve, show, sql, topics, worker
+from duraton_api.cli import (
+    dev,
+    doctor,
+    flow_state,
+    logs,
+    runs,
+    send,
+    serve,
+    show,
+    sql,
+    topics,
+    worker,
+)
 from duraton_api.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandFailedError, describe
 from duraton_api.version import VERSION
 
@@ -49,6 +61,7 @@ app.command("serve")(serve.serve)
 app.command("worker")(worker.worker)
 app.command("send")(send.send)
 app.add_typer(runs.app, name="runs")
+app.command("flow-state")(flow_state.flow_state)
 app.add_typer(logs.app, name="log")
 app.add_typer(topics.app, name="topics")
 app.command("sql")(sql.sql)
