@@ -20,8 +20,10 @@ from duraton import (
 from duraton.testing import Engine
 from duraton_api.errors import BadParameterError
 from duraton_api.view import View
+from duraton_api.view.cursors import write_cursor, write_texts
 from duraton_api.view.flow.reads import ScopeFilter
 from duraton_schemas.records import journal as j
+from duraton_schemas.records.common import Scopes
 
 SECOND = "2026-01-01T00:00:{:02d}.000Z".format
 
@@ -541,7 +543,21 @@ def test_a_run_as_it_stood_waits_for_what_its_fact_says(journal):
     view.close()
 
 
-@pytest.mark.parametrize("cursor", ["?", "bm8", "WyJhIiwiYiJd" * 9, "WzFd"])
-def test_cursors_of_others_are_refused(view, cursor):
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        "?",
+        "WzFd",
+        write_cursor(1, 2),
+        write_texts("a"),
+        write_texts(APP, FLOW, "concurrency", "", "1"),
+        write_texts(APP, FLOW, "concurrency", "", "1", "2", "3", "x"),
+        write_texts(APP, FLOW, "concurrency", "", "1", "2", "3", str(1 << 70)),
+    ],
+)
+def test_cursors_of_others_are_refused(view, journal, cursor):
+    created = journal.event() and journal.created(scopes=Scopes(concurrency=""))
+    journal.emit(j.RunQueued(run=journal.run_id("e"), created=created, gate="concurrency\0"))
+    fed(view, journal)
     with pytest.raises(BadParameterError):
         view.reads.flow_detail(ScopeFilter(cursor=cursor), 0)

@@ -72,9 +72,9 @@ def _show_state(state: dict[str, Any]) -> None:
     rows = []
     for each in state["debounce"]:
         fires = f"the next fires {each['nextFireAt']}" if each["nextFireAt"] else "all are held"
-        rows.append((_name(each), "debounce", f"{each['pending']} windows", fires))
+        rows.append((_name(each), "debounce", _count(each["pending"], "window"), fires))
     rows += [
-        (_name(each), "batch", f"{each['buffered']} events", _oldest(each))
+        (_name(each), "batch", _count(each["buffered"], "event"), _oldest(each))
         for each in state["batch"]
     ]
     if rows:
@@ -123,10 +123,14 @@ def _row(scope: dict[str, Any]) -> tuple[str, ...]:
 
 def _waits(scope: dict[str, Any]) -> str:
     if "count" in scope:
-        return f"{scope['count']} events"
+        return _count(scope["count"], "event")
     told = _some(scope.get("waiting", 0), scope.get("line", ()))
     held = scope.get("firings", 0)
     return f"{told} and {held} held" if told and held else f"{held} held" if held else told
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _some(count: int, runs: Any) -> str:

@@ -37,10 +37,12 @@ class Turn(NamedTuple):
             BadParameterError: The cursor is none of a line.
         """
         try:
-            sort, first, own, run = texts
-            return cls(int(sort), int(first), int(own), int(run))
-        except ValueError as error:
+            turn = cls(*(int(text) for text in texts))
+        except (TypeError, ValueError) as error:
             raise BadParameterError("the cursor is none of this list") from error
+        if any(abs(part) >= 1 << 63 for part in turn):
+            raise BadParameterError("the cursor is none of this list")
+        return turn
 
 
 START = Turn(-(1 << 62), -1, -(1 << 62), -1)

@@ -11,6 +11,7 @@ from heapq import merge
 from itertools import islice
 from typing import Any, NamedTuple
 
+from duraton_api.errors import BadParameterError
 from duraton_api.view.cursors import read_texts, write_texts
 from duraton_api.view.flow import shapes
 from duraton_api.view.flow.line import Turn
@@ -139,9 +140,14 @@ def flow_detail(
         stated: The workflows' controls.
         wanted: Which scopes.
         now: The time, milliseconds since 1970 UTC.
+
+    Raises:
+        BadParameterError: The cursor is none of this list.
     """
     describe = Describer(db, stated, now)
     after = read_texts(wanted.cursor)
+    if 0 < len(after) < len(_Key._fields):
+        raise BadParameterError("the cursor is none of this list")
     if len(after) > len(_Key._fields):
         return _line_page(db, describe, wanted, after)
     start = _Key(*after) if after else None
