@@ -143,7 +143,7 @@ class Journal:
     def queued(self):
         self.event()
         run = self.run_id("event")
-        self.emit(j.RunQueued(run=run, created=self.created()))
+        self.emit(j.RunQueued(run=run, created=self.created(), gate="runner"))
         return run
 
     def done(self, run, step, number=1, attempt=1, n=0):
@@ -349,7 +349,7 @@ class Journal:
         elif pick == "resume":
             self.emit(j.RunResumed(run=run))
         elif pick == "ready":
-            self.emit(j.RunReady(run=run, why="step"))
+            self.emit(j.RunReady(run=run, why="step", gate="runner"))
             return "queued", number, pending
         elif pick == "bug":
             self.emit(j.RunQuarantined(run=run, error=error))

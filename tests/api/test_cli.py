@@ -6,7 +6,16 @@ import socket
 
 import pytest
 
-from duraton import App, NonRetriableError, connect, define_workflow
+from duraton import (
+    App,
+    BatchConfig,
+    ConcurrencyConfig,
+    DebounceConfig,
+    IdempotencyConfig,
+    NonRetriableError,
+    connect,
+    define_workflow,
+)
 from duraton_api.cli import main, show
 from duraton_api.cli.timeline import moments, reason_of, span
 from duraton_api.node.node import Node
@@ -103,6 +112,55 @@ async def test_an_event_is_sent_and_its_run_is_shown(cli, runner):
     assert f"{run}  shop/order.created  completed" in out
     assert '"orderId": 7' in out and "started at till" in out
     assert 'charge completed: {"receipt": "r-7"}' in out
+
+
+async def test_flow_state_is_shown_to_people(cli, node):
+    go, stop, ready = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def work(ctx):
+        await ctx.step.run("work", go.wait)
+
+    flows = [
+        define_workflow("busy", work, concurrency=ConcurrencyConfig(1, key="k")),
+        define_workflow("late", work, debounce=DebounceConfig("1h", key="k")),
+        define_workflow("many", work, batch=BatchConfig(9, "1h")),
+        define_workflow("once", work, idempotency=IdempotencyConfig("k", "1h")),
+    ]
+    app = App("shop", workflows=flows)
+    task = asyncio.create_task(connect(app, node.url, stop=stop, ready=lambda _: ready.set()))
+    await asyncio.wait_for(ready.wait(), 10)
+    for name in ("busy", "busy", "late", "many", "many", "once", "once"):
+        await cli("send", name, '{"k": "a"}')
+
+    out = await cli("flow-state")
+    first, _, header, debounce, batch = out.splitlines()
+    assert first == "2 runs execute"
+    assert header.split() == ["WORKFLOW", "CONTROL", "HOLDS", "WHEN"]
+    assert debounce.startswith("shop/late  debounce  1 window  the next fires 20")
+    assert batch.startswith("shop/many  batch     2 events  the oldest since 20")
+    state = json.loads(await cli("flow-state", "--workflow", "late", "--json"))
+    assert (len(state["debounce"]), state["batch"]) == (1, [])
+
+    out = await cli("flow-state", "--detail")
+    rows = {row.split()[1]: row for row in out.splitlines()[1:]}
+    assert "k=a" in rows["concurrency"] and "1 of 1 runs execute" in rows["concurrency"]
+    [queued] = json.loads(await cli("runs", "list", "--status", "queued", "--json"))["runs"]
+    assert f"1 ({queued['id']})" in rows["concurrency"]
+    assert "1 event" in rows["debounce"] and "open for" in rows["debounce"]
+    out = await cli("flow-state", "--detail", "--limit", "1")
+    assert len(out.splitlines()) == 2 and "the first 1" in cli.err
+    out = await cli("flow-state", "--detail", "--workflow", "once")
+    assert out.splitlines()[-1] == "shop/once starts: 1 deduped"
+    detail = json.loads(await cli("flow-state", "--detail", "--control", "batch", "--json"))
+    assert [scope["count"] for scope in detail["scopes"]] == [2]
+    await cli("flow-state", "--app", "shop", status=2)
+
+    out = await cli("runs", "get", queued["id"])
+    told = "waits     waits for a place of its concurrency, which 1 runs may have, where k is a"
+    assert told in out
+    go.set()
+    stop.set()
+    await task
 
 
 async def test_lists_are_filtered_and_paged(cli, runner):
@@ -417,9 +475,18 @@ def test_spans_are_in_the_unit_that_suits_them(ms, text):
 
 
 def test_every_reason_to_wait_has_words():
-    for kind in ("runner", "start", "sleep", "event", "child", "backoff", "invoke", "new"):
+    for kind in (
+        "runner", "turn", "concurrency", "together", "throttle", "tokenThrottle", "budget",
+        "project", "sleep", "event", "child", "backoff", "invoke", "new",
+    ):  # fmt: skip
         waiting = {"kind": kind, "until": "2026-01-01T00:00:00Z", "step": "s", "event": "e"}
         assert "until 2026" in (told := reason_of({"waitingFor": waiting})) and "None" not in told
+    waiting = {"kind": "concurrency", "key": "user.id", "value": "ada", "limit": 5}
+    assert reason_of({"waitingFor": waiting}) == (
+        "waits for a place of its concurrency, which 5 runs may have, where user.id is ada"
+    )
+    assert "where k is nothing" in reason_of({"waitingFor": {"kind": "throttle", "key": "k"}})
+    assert "the subject is r7" in reason_of({"waitingFor": {"kind": "together", "value": "r7"}})
     assert reason_of({}) == ""
     assert moments({
         "createdAt": "2026-01-01T00:00:00Z", "startedAt": None, "steps": [], "failures": [],

@@ -10,6 +10,7 @@ from tests.api.facts import APP, FLOW, Journal
 
 from duraton_api.errors import PendingError
 from duraton_api.http import HttpSettings, create_app
+from duraton_api.http import metrics as metrics_module
 from duraton_api.http.backend import (
     EventResult,
     PendingAnswer,
@@ -22,11 +23,12 @@ from duraton_api.http.guard import Guard
 from duraton_api.http.keys import ApiKey, Keyring, digest_of
 from duraton_api.http.metrics import Metrics
 from duraton_api.view import View
+from duraton_api.view.flow.reads import FlowCount
 from duraton_engine.effects import EventAnswered, Reply
 from duraton_schemas.catalog import schema_versions
 from duraton_schemas.records import journal as j
 from duraton_schemas.records.commands import CancelRun, PauseRun, RegisterApp, SetProject
-from duraton_schemas.records.common import ErrorInfo
+from duraton_schemas.records.common import ErrorInfo, Scopes
 from duraton_streams.errors import OverloadedError
 
 LOCAL = "http://localhost"
@@ -66,6 +68,9 @@ class Node:
 
     def journal_ends(self):
         return {0: len(self.journal.facts)}
+
+    def now_ms(self):
+        return self.journal.clock
 
     async def read_facts(self, partition, offsets):
         return [self.journal.facts[offset] for offset in offsets]
@@ -465,6 +470,52 @@ async def test_the_project(node):
     assert response.json() == {"ceiling": 9, "version": 0, "pending": True}
     node.reply = Reply("x", ok=False, code="project-refused", message="no such ceiling")
     problem(await http.put("/project", json={"ceiling": 9}), 409, "project-refused")
+
+
+async def test_flow_state_in_detail(node):
+    node.journal.register(1, [FLOW])
+    node.journal.event()
+    created = node.journal.created(scopes=Scopes(throttle="k\0v"))
+    queued = j.RunQueued(run=node.journal.run_id("e"), created=created, gate="throttle\0k\0v")
+    queued.due = node.journal.clock + 5_000
+    node.journal.emit(queued)
+    node.commit()
+    http = client(node)
+    found = (await http.get(f"/flow-state/detail?workflow={FLOW}&app={APP}&limit=5")).json()
+    run = {"id": queued.run, "status": "queued", "createdAt": "2026-01-01T00:00:00.002Z"}
+    assert found["scopes"] == [
+        {
+            "app": APP,
+            "workflow": FLOW,
+            "control": "throttle",
+            "key": "k",
+            "value": "v",
+            "waiting": 1,
+            "line": [run],
+            "nextStartAt": "2026-01-01T00:00:05.002Z",
+        }
+    ]
+    assert [(each["workflow"], each["deduped"]) for each in found["starts"]] == [(FLOW, 0)]
+    assert found["cursor"] is None
+    assert (await http.get("/flow-state/detail?control=batch")).json()["scopes"] == []
+    problem(await http.get("/flow-state/detail?cursor=x"), 400, "bad-parameter")
+    problem(await http.get("/flow-state/detail?limit=0"), 400, "bad-parameter")
+    text = (await http.get("/metrics")).text
+    labels = f'app="{APP}",control="throttle",workflow="{FLOW}"'
+    assert f"duraton_runs_waiting{{{labels}}} 1.0" in text
+
+
+def test_gauges_of_flow_control_are_bounded(monkeypatch):
+    monkeypatch.setattr(metrics_module, "FLOW_SERIES_MAX", 2)
+    metrics = Metrics()
+    metrics.flow([FlowCount("a", f"w{n}", "windows", "", 2) for n in range(5)])
+    metrics.flow([FlowCount("a", f"w{n}", "windows", "", 1) for n in range(4)])
+    shown = [line for line in metrics.text().decode().splitlines() if "windows{" in line]
+    assert shown == [
+        'duraton_debounce_windows{app="a",workflow="w0"} 1.0',
+        'duraton_debounce_windows{app="a",workflow="w1"} 1.0',
+        'duraton_debounce_windows{app="other",workflow="other"} 2.0',
+    ]
 
 
 # The node ------------------------------------------------------------------

@@ -89,7 +89,7 @@ def test_a_step_retries_and_the_run_waits_for_it(view, journal):
     assert detail.steps[0].status == "retrying"
     assert detail.steps[0].errors[0].error.name == "HttpError"
     journal.emit(j.StepDue(run=run, step="call", n=0, attempt=2))
-    journal.emit(j.RunReady(run=run, why="step"))
+    journal.emit(j.RunReady(run=run, why="step", gate="runner"))
     fed(view, journal)
     detail = shown(view, run)
     assert (detail.status, detail.waiting_for.kind) == ("queued", "runner")

@@ -10,6 +10,7 @@ import typer
 from duraton_api.cli import (
     dev,
     doctor,
+    flow_state,
     jobs,
     logs,
     prices,
@@ -66,6 +67,7 @@ app.command("send")(send.send)
 replays.add_to(runs.app)
 app.add_typer(runs.app, name="runs")
 app.add_typer(jobs.app, name="jobs")
+app.command("flow-state")(flow_state.flow_state)
 app.add_typer(logs.app, name="log")
 app.add_typer(topics.app, name="topics")
 app.add_typer(prices.app, name="prices")

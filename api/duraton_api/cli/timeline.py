@@ -168,14 +168,21 @@ def _error(failed: dict[str, Any]) -> str:
 def _waiting(waiting: dict[str, Any]) -> str:
     kind = waiting["kind"]
     told = {
-        "runner": "waits for a runner that offers it",
-        "start": "waits for its start",
+        "runner": "waits for a runner that offers it and has room",
+        "turn": "is looked at next",
+        "concurrency": "waits for a place of its concurrency",
+        "together": "waits for a place of its together",
+        "throttle": "waits for its throttle",
+        "tokenThrottle": "waits for its bucket of AI tokens",
+        "budget": "waits for its workflow's budget",
+        "project": "waits for a place of the whole project",
         "sleep": f"sleeps ({waiting.get('step')})",
         "event": f"waits for {waiting.get('event')} ({waiting.get('step')})",
         "child": f"waits for {waiting.get('run') or 'a child'} ({waiting.get('step')})",
         "backoff": f"tries {waiting.get('step') or 'again'} again",
         "invoke": "its runner was not reached",
     }.get(kind, f"waits: {kind}")
+    told += _of_key(waiting)
     if waiting.get("match"):
         told += " where " + ", ".join(f"{k} is {v}" for k, v in waiting["match"].items())
     if waiting.get("until"):
@@ -184,6 +191,17 @@ def _waiting(waiting: dict[str, Any]) -> str:
         told += f": {waiting['reason']}"
     if waiting.get("others"):
         told += f", and {waiting['others']} more"
+    return told
+
+
+def _of_key(waiting: dict[str, Any]) -> str:
+    """By which key and limit a queued run is held back; empty for other waits."""
+    key, value, limit = waiting.get("key"), waiting.get("value"), waiting.get("limit")
+    told = f", which {limit} runs may have" if limit is not None else ""
+    if value is not None:
+        told += f", where {key or 'the subject'} is {show.short(value)}"
+    elif key is not None:
+        told += f", where {key} is nothing"
     return told
 
 

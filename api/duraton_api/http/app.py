@@ -14,6 +14,7 @@ from duraton_api.http.acts import ActsApi
 from duraton_api.http.backend import Backend
 from duraton_api.http.call import Call, Endpoint
 from duraton_api.http.events import EventsApi
+from duraton_api.http.flow import FlowApi
 from duraton_api.http.guard import Guard, problem_response
 from duraton_api.http.keys import ACT, EVENTS, READ, REGISTER, Keyring
 from duraton_api.http.prices import PricesApi
@@ -54,6 +55,7 @@ def _routes(backend: Backend) -> list[Route]:
     workflows, system = WorkflowsApi(backend), SystemApi(backend)
     prices, project = PricesApi(backend), ProjectApi(backend)
     acts = ActsApi(backend)
+    flow = FlowApi(backend)
     table: list[tuple[str, Endpoint]] = [
         ("/events", Endpoint(POST=(EVENTS, events.post), GET=(READ, events.list))),
         ("/events/{id:path}", Endpoint(GET=(READ, events.get))),
@@ -74,7 +76,8 @@ def _routes(backend: Backend) -> list[Route]:
         ("/workflows/{app}/{name:path}", Endpoint(GET=(READ, workflows.get))),
         ("/apps/{app:path}", Endpoint(PUT=(REGISTER, workflows.register))),
         ("/runners", Endpoint(GET=(READ, workflows.runners))),
-        ("/flow-state", Endpoint(GET=(READ, workflows.flow_state))),
+        ("/flow-state", Endpoint(GET=(READ, flow.state))),
+        ("/flow-state/detail", Endpoint(GET=(READ, flow.detail))),
         ("/project", Endpoint(GET=(READ, project.get), PUT=(ACT, project.put))),
         ("/prices", Endpoint(GET=(READ, prices.get), PUT=(ACT, prices.put))),
         ("/stream", Endpoint(GET=(READ, _not_yet))),

@@ -176,6 +176,9 @@ class Backend(Protocol):
         A read waits until the view has these.
         """
 
+    def now_ms(self) -> int:
+        """The cluster's time, by which gates open: milliseconds since 1970 UTC."""
+
     async def read_facts(self, partition: int, offsets: Sequence[int]) -> Sequence[Fact | None]:
         """Facts of the journal by their offsets; None where one is gone."""
 

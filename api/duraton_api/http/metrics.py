@@ -1,10 +1,13 @@
 """Counters for Prometheus. One object a node; nothing here is global."""
 
+from collections import Counter as Sums
 from collections.abc import Callable, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from duraton_api.view.flow.reads import FlowCount
+from duraton_api.view.flow.rows import BUFFERED, BUFFERS, WAITING, WINDOWS
 from duraton_engine.effects import Metered
 from duraton_schemas.records import journal as j
 from duraton_schemas.records.common import Fact
@@ -14,6 +17,9 @@ REQUEST_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
 
 AI_SERIES_MAX = 2_000
 """Combinations of app, workflow and model that are counted apart; others are one."""
+FLOW_SERIES_MAX = 2_000
+"""Combinations of app, workflow and control that one gauge shows apart; others are one."""
+_OTHER = "other"
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
 
@@ -82,6 +88,16 @@ class Metrics:
             "Committed facts that the view has not folded yet.",
             registry=self.registry,
         )
+        of = ["app", "workflow"]
+        self._flow = {
+            kind: Gauge(f"duraton_{name}", told, labels, registry=self.registry)
+            for kind, name, told, labels in (
+                (WAITING, "runs_waiting", "Queued runs, by what they wait for.", [*of, "control"]),
+                (WINDOWS, "debounce_windows", "Debounce windows, open or held.", of),
+                (BUFFERS, "batch_buffers", "Batch buffers, open or held.", of),
+                (BUFFERED, "batch_events", "Events in batch buffers.", of),
+            )
+        }
         self._by_status = {
             status: self.runs_ended.labels(status)
             for status in ("completed", "failed", "cancelled")
@@ -126,6 +142,24 @@ class Metrics:
         self.ai_cost.labels(*labels).inc(spend.cost / 1_000_000)
         if spend.unknown or spend.cost_unknown:
             self.ai_unknown.labels(*labels).inc()
+
+    def flow(self, counts: Sequence[FlowCount]) -> None:
+        """Show what waits, as the view has it; with no counts, nothing of it is shown."""
+        sums: dict[str, Sums[tuple[str, ...]]] = {kind: Sums() for kind in self._flow}
+        for each in counts:
+            found = sums.get(each.kind)
+            if found is None:
+                continue
+            labels: tuple[str, ...] = (each.app, each.workflow)
+            if each.kind == WAITING:
+                labels = (*labels, each.of)
+            if labels not in found and len(found) >= FLOW_SERIES_MAX:
+                labels = (_OTHER,) * len(labels)
+            found[labels] += each.total
+        for kind, gauge in self._flow.items():
+            gauge.clear()
+            for labels, total in sums[kind].items():
+                gauge.labels(*labels).set(total)
 
     def request(self, status: int, seconds: float) -> None:
         """Count an HTTP request."""

@@ -4,7 +4,7 @@ from typing import Literal
 
 from starlette.responses import Response
 
-from duraton_api.errors import SchemaMissingError
+from duraton_api.errors import QueryTooSlowError, SchemaMissingError, ViewFailedError
 from duraton_api.http.backend import Backend
 from duraton_api.http.call import Call, json_answer
 from duraton_api.http.metrics import MEDIA_TYPE
@@ -33,8 +33,13 @@ class SystemApi:
         return json_answer(found, 200 if found.ready else 503)
 
     async def metrics(self, call: Call) -> Response:  # noqa: ARG002 - as above
-        """Counters in Prometheus' text form."""
-        return Response(self._backend.metrics.text(), media_type=MEDIA_TYPE)
+        """Counters in Prometheus' text form; without what waits where the view cannot be read."""
+        view, metrics = self._backend.view, self._backend.metrics
+        try:
+            metrics.flow(await view.ask(view.reads.flow_counts))
+        except (ViewFailedError, QueryTooSlowError):
+            metrics.flow(())
+        return Response(metrics.text(), media_type=MEDIA_TYPE)
 
     async def subjects(self, call: Call) -> Response:  # noqa: ARG002 - as above
         """All subjects."""

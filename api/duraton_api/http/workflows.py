@@ -1,7 +1,6 @@
-"""Registrations: `PUT /apps/{app}`, `GET /workflows`, `GET /flow-state`, `GET /runners`."""
+"""Registrations: `PUT /apps/{app}`, `GET /workflows`, `GET /runners`."""
 
 import secrets
-from typing import Any
 
 import msgspec
 from starlette.responses import Response
@@ -16,7 +15,6 @@ from duraton_schemas.records.commands import RegisterApp
 
 _LIST_PARAMETERS = frozenset({"app", "consistency"})
 _ONE_PARAMETERS = frozenset({"consistency"})
-_FLOW_PARAMETERS = frozenset({"workflow", "consistency"})
 _NONE: frozenset[str] = frozenset()
 
 
@@ -120,15 +118,6 @@ class WorkflowsApi:
             options=item.options,
             runners=names,
         )
-
-    async def flow_state(self, call: Call) -> Response:
-        """What holds runs back. Controls come later, so their lists are empty."""
-        query = call.query(_FLOW_PARAMETERS)
-        await fresh(self._backend, query)
-        view = self._backend.view
-        in_use = await view.ask(view.reads.in_use)
-        concurrency: dict[str, Any] = {"limit": 0, "inUse": in_use}
-        return json_answer({"debounce": [], "batch": [], "concurrency": concurrency})
 
     async def runners(self, call: Call) -> Response:
         """The runners that this node knows."""

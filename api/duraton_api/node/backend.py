@@ -64,6 +64,9 @@ class NodeBackend:
     def journal_ends(self) -> Mapping[int, int]:
         return self.core.journal_ends()
 
+    def now_ms(self) -> int:
+        return self.core.processors[0].clock_ms
+
     async def read_facts(self, partition: int, offsets: Sequence[int]) -> list[Fact | None]:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(None, self._read_facts, partition, offsets)

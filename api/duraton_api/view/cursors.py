@@ -4,6 +4,8 @@ import base64
 import binascii
 import struct
 
+import msgspec
+
 from duraton_api.errors import BadParameterError
 
 _FORM = struct.Struct(">qq")
@@ -30,3 +32,26 @@ def read_cursor(text: str | None) -> tuple[int, int]:
     except (ValueError, binascii.Error, struct.error) as error:
         raise BadParameterError(f"{text!r} is no cursor of this list") from error
     return at, num
+
+
+_texts = msgspec.json.Decoder(list[str])
+
+
+def write_texts(*texts: str) -> str:
+    """A cursor that stands after what some texts name, for lists that are ordered by name."""
+    return base64.urlsafe_b64encode(msgspec.json.encode(texts)).rstrip(b"=").decode()
+
+
+def read_texts(text: str | None) -> list[str]:
+    """The texts of a cursor; none where there is no cursor.
+
+    Raises:
+        BadParameterError: It is no cursor of ours.
+    """
+    if text is None:
+        return []
+    try:
+        texts = _texts.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    except (ValueError, binascii.Error, msgspec.DecodeError) as error:
+        raise BadParameterError(f"{text!r} is no cursor of this list") from error
+    return texts

@@ -6,6 +6,8 @@ from typing import Any, Final
 import msgspec
 
 from duraton_api.view.carried import Carried
+from duraton_api.view.flow.file import FlowFile
+from duraton_api.view.flow.fold import AFTER_RUN, FLOW_FACTS, FlowFold
 from duraton_api.view.jobs import JOB_FACTS, Jobs
 from duraton_api.view.runfold import RUN_FACTS, RunFold, new_run
 from duraton_api.view.schema import place_num, run_num
@@ -35,18 +37,12 @@ IGNORED: Final[frozenset[type[Fact]]] = frozenset(
         j.WaitGone,
         j.CronArmed,
         j.CronFired,
-        j.StartDeclined,
-        j.StartJoined,
-        j.WindowSlid,
-        j.WindowFired,
-        j.BufferFilled,
-        j.BufferFlushed,
-        j.FiringHeld,
-        j.FiringReleased,
-        j.LaneMoved,
-        j.GateArmed,
-        j.LanesReviewed,
-        j.RunsRescoped,
+        acts.ReplayDeduped,
+        acts.ReplayWanted,
+        acts.ReplayRefused,
+        acts.JobRunsAdded,
+        acts.JobBatchSent,
+        acts.JobDropped,
         j.BucketsRated,
         j.KeysExpired,
         j.BudgetTicked,
@@ -65,12 +61,6 @@ IGNORED: Final[frozenset[type[Fact]]] = frozenset(
         j.PlaceGranted,
         j.PlacesReleased,
         j.HoldingReported,
-        acts.ReplayDeduped,
-        acts.ReplayWanted,
-        acts.ReplayRefused,
-        acts.JobRunsAdded,
-        acts.JobBatchSent,
-        acts.JobDropped,
     }
 )
 """Facts that change nothing that the view shows."""
@@ -89,12 +79,14 @@ class Fold:
     def __init__(self, store: Store, live_max: int = LIVE_RUNS_MAX) -> None:
         self._store = store
         self._live_max = live_max
+        self.flow = FlowFold(FlowFile(lambda: store.db))
         self._live: dict[str, RunFold] = {}
         self.clear()
 
     def clear(self) -> None:
         """Forget everything that is not written."""
         self._live.clear()
+        self.flow.clear()
         self._reset()
 
     def _reset(self) -> None:
@@ -118,6 +110,7 @@ class Fold:
             run.offsets.clear()
         while len(live) > self._live_max:
             del live[next(iter(live))]
+        self.flow.written()
         self._reset()
 
     def apply(self, partition: int, facts: Iterable[tuple[int, Fact]]) -> None:
@@ -126,6 +119,7 @@ class Fold:
         It is one loop with little in it, because it runs for every fact there is.
         """
         live, handlers, dirty = self._live, RUN_FACTS, self.dirty
+        flow, after_run = self.flow, AFTER_RUN
         fact: Any
         for offset, fact in facts:
             kind = type(fact)
@@ -145,6 +139,9 @@ class Fold:
             if not run.dirty:
                 run.dirty = True
                 dirty.append(run)
+            after = after_run.get(kind)
+            if after is not None:
+                after(flow, run, fact)
             if run.state.failure_run is not None and kind is j.RunEnded:
                 self._failure(partition, offset, fact, run)
 
@@ -153,9 +150,12 @@ class Fold:
         kind = type(fact)
         if (kind is j.RunStarted or kind is j.RunQueued) and fact.created is not None:
             return self._create(partition, fact.run, fact.created, fact.header)
-        run = self._store.load_run(fact.run)
+        return self._load(fact.run)
+
+    def _load(self, name: str) -> RunFold | None:
+        run = self._store.load_run(name)
         if run is not None:
-            self._live[fact.run] = run
+            self._live[name] = run
         return run
 
     def _touch(self, run: RunFold, offset: int, seq: int) -> None:
@@ -190,6 +190,17 @@ class Fold:
             header = fact.header
             run = self._create(partition, fact.failure_run, fact.failure, header, failed.state)
             self._touch(run, offset, header.seq)
+            self.flow.run_moved(run, fact)
+
+    def _rescoped(self, fact: j.RunsRescoped) -> None:
+        for each in fact.runs:
+            run = self._live.get(each.run) or self._load(each.run)
+            if run is None:
+                continue
+            self.flow.rescoped(run, each.scopes)
+            if not run.dirty:
+                run.dirty = True
+                self.dirty.append(run)
 
     def _event(self, num: int, event_id: str, event: Event | None) -> EventRow:
         row = self.events.get(num)
@@ -224,6 +235,10 @@ class Fold:
                 self._event(num, fact.event.id, fact.event)
         elif kind is j.EventDropped:
             self._dropped(fact)
+        elif kind is j.RunsRescoped:
+            self._rescoped(fact)
+        elif self.flow.apply(partition, fact):
+            pass
         elif kind is j.RegistryChanged or kind is j.RegistrationApplied:
             self.registry.append(fact)
         elif kind is j.CommandParked:
@@ -271,5 +286,6 @@ def handled() -> Sequence[type[Fact]]:
         j.InputGap,
         acts.RunCarried,
         acts.CarryDropped,
+        j.RunsRescoped,
     )
-    return (*RUN_FACTS, *JOB_FACTS, *others, *IGNORED)
+    return (*RUN_FACTS, *JOB_FACTS, *FLOW_FACTS, *others, *IGNORED)

@@ -22,6 +22,10 @@ import msgspec
 from duraton_api.errors import QueryTooSlowError, ViewFailedError
 from duraton_api.view import shapes
 from duraton_api.view.cursors import read_cursor, write_cursor
+from duraton_api.view.flow import reads as flow
+from duraton_api.view.flow.events import event_runs
+from duraton_api.view.flow.reasons import Gates, Stated, ceiling
+from duraton_api.view.flow.shapes import FlowDetail, FlowState
 from duraton_api.view.jobs import job_shape, load_job, read_jobs
 from duraton_api.view.render import (
     NO_EVENT,
@@ -35,7 +39,6 @@ from duraton_api.view.render import (
 from duraton_api.view.schema import num_partition, place_num
 from duraton_api.view.search import match_text
 from duraton_api.view.states import RunState, StepState
-from duraton_schemas.records.journal import Home
 
 STATUSES = ("queued", "running", "waiting", "paused", "completed", "failed", "cancelled")
 READ_TIME_LIMIT_S = 5.0
@@ -51,7 +54,6 @@ _STEPS_BETWEEN_CHECKS = 10_000
 _run_decoder = msgspec.json.Decoder(RunState)
 _step_decoder = msgspec.json.Decoder(StepState)
 _steps_decoder = msgspec.json.Decoder(list[StepState])
-_homes_decoder = msgspec.json.Decoder(list[Home])
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ class Reads:
         self._open: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._opening = 0
+        self._stated = Stated()
 
     def _db(self) -> sqlite3.Connection:
         db: sqlite3.Connection | None = getattr(self._local, "db", None)
@@ -196,8 +199,14 @@ class Reads:
                 given = values if status is None else [*values, status]
                 query = f"{head} WHERE {' AND '.join(every)}{order}"
                 found.append(db.execute(query, given).fetchall())
+            return self._run_page(db, found, wanted.limit)
+
+    def _run_page(
+        self, db: sqlite3.Connection, found: list[list[sqlite3.Row]], limit: int
+    ) -> shapes.RunPage:
+        gates = Gates(db, self._stated)
         rows = list(heapq.merge(*found, key=lambda row: (-row["created_at"], -row["num"])))
-        shown = rows[: wanted.limit]
+        shown = rows[:limit]
         runs = [
             shapes.RunItem(
                 **run_fields(
@@ -205,11 +214,12 @@ class Reads:
                     row["status"],
                     EventInfo(row["name"], None, None),
                     whole=False,
+                    gates=gates,
                 )
             )
             for row in shown
         ]
-        more = len(rows) > wanted.limit
+        more = len(rows) > limit
         last = shown[-1] if more else None
         cursor = None if last is None else write_cursor(last["created_at"], last["num"])
         return shapes.RunPage(runs=runs, cursor=cursor)
@@ -233,21 +243,21 @@ class Reads:
                 (run, CHILDREN_MAX),
             ).fetchall()
             parent = None if state.parent is None else _run_row(db, state.parent)
-            replays = _replays(db, run)
-        links = [(row["status"], _run_decoder.decode(row["detail"])) for row in linked]
-        failure = [pair for pair in links if pair[1].failed_run == run]
-        return run_detail(
-            state,
-            row["status"],
-            output=row["output"],
-            events=events,
-            steps=[step_shape(step) for step in steps[:STEPS_MAX]],
-            truncated=len(steps) > STEPS_MAX,
-            on_failure=_linked(*failure[0]) if failure else None,
-            parent=None if parent is None else _parent(parent, state),
-            children=[_linked(*pair) for pair in links if pair[1].parent == run],
-            replays=replays,
-        )
+            links = [(row["status"], _run_decoder.decode(row["detail"])) for row in linked]
+            failure = [pair for pair in links if pair[1].failed_run == run]
+            return run_detail(
+                state,
+                row["status"],
+                output=row["output"],
+                events=events,
+                steps=[step_shape(step) for step in steps[:STEPS_MAX]],
+                truncated=len(steps) > STEPS_MAX,
+                on_failure=_linked(*failure[0]) if failure else None,
+                parent=None if parent is None else _parent(parent, state),
+                children=[_linked(*pair) for pair in links if pair[1].parent == run],
+                replays=_replays(db, run),
+                gates=Gates(db, self._stated),
+            )
 
     def state(self, run: str) -> tuple[RunState, EventInfo] | None:
         """A run as the view keeps it, and the first of its events; None where it is not known."""
@@ -317,7 +327,7 @@ class Reads:
         with self.reading() as db:
             rows = db.execute(query, values).fetchall()
             shown = rows[: wanted.limit]
-            events = [event_item(row, _event_runs(db, row), whole=False) for row in shown]
+            events = [event_item(row, event_runs(db, row), whole=False) for row in shown]
         more = len(rows) > wanted.limit
         last = shown[-1] if more else None
         cursor = None if last is None else write_cursor(last["recorded_at"], last["num"])
@@ -333,7 +343,7 @@ class Reads:
             ).fetchone()
             if row is None:
                 return None
-            return event_item(row, _event_runs(db, row), whole=True)
+            return event_item(row, event_runs(db, row), whole=True)
 
     # Workflows -----------------------------------------------------------
 
@@ -359,11 +369,27 @@ class Reads:
             ).fetchone()
         return None if row is None else row[0]
 
-    def in_use(self) -> int:
-        """How many runs execute."""
+    # Flow control --------------------------------------------------------
+
+    def ceiling(self) -> int:
+        """The project's ceiling; 0 is none."""
         with self.reading() as db:
-            row = db.execute("SELECT count(*) FROM run_rows WHERE status = 'running'").fetchone()
-        return int(row[0])
+            return ceiling(db)
+
+    def flow_state(self, workflow: str | None = None) -> FlowState:
+        """Windows, buffers and executing runs, of one workflow or of all (P47)."""
+        with self.reading() as db:
+            return flow.flow_state(db, workflow)
+
+    def flow_detail(self, wanted: flow.ScopeFilter, now: int) -> FlowDetail:
+        """Scope by scope who holds it and who waits; `now` in milliseconds since 1970 UTC."""
+        with self.reading() as db:
+            return flow.flow_detail(db, self._stated, wanted, now)
+
+    def flow_counts(self) -> list[flow.FlowCount]:
+        """How much of what waits and executes, workflow by workflow."""
+        with self.reading() as db:
+            return flow.flow_counts(db)
 
 
 def run_conditions(wanted: RunFilter) -> tuple[list[str], list[Any]]:
@@ -395,28 +421,6 @@ def _run_row(db: sqlite3.Connection, run: str) -> sqlite3.Row | None:
 def _event_info(db: sqlite3.Connection, num: int | None) -> EventInfo:
     row = db.execute("SELECT name, data, ts FROM events WHERE num = ?", (num,)).fetchone()
     return NO_EVENT if row is None else EventInfo(*row)
-
-
-def _event_runs(db: sqlite3.Connection, event: sqlite3.Row) -> list[shapes.EventRun]:
-    """What an event led to: its runs, and the workflows that have not made one yet."""
-    rows = db.execute(
-        "SELECT app, workflow, id, status FROM run_rows"
-        " WHERE event = ? AND kind = 'main' AND link IS NULL ORDER BY app, workflow, num",
-        (event["num"],),
-    )
-    found = [
-        shapes.EventRun(app=row[0], workflow=row[1], outcome="run", run_id=row[2], status=row[3])
-        for row in rows
-    ]
-    made = {(run.app, run.workflow) for run in found}
-    homes = [] if event["homes"] is None else _homes_decoder.decode(event["homes"])
-    for home in homes:
-        if (home.app, home.workflow) not in made:
-            pending = shapes.EventRun(
-                app=home.app, workflow=home.workflow, outcome="pending", run_id=None, status=None
-            )
-            found.append(pending)
-    return found
 
 
 def _replays(db: sqlite3.Connection, run: str) -> list[shapes.LinkedRun]:

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from duraton_api.view import shapes
+from duraton_api.view.flow.events import nothing_came
+from duraton_api.view.flow.reasons import Gates, gate_waiting
 from duraton_api.view.runfold import RunFold
 from duraton_api.view.schema import num_partition, num_place, num_seq
 from duraton_api.view.spending import spend_shape, step_spend_shape
@@ -110,8 +112,21 @@ def trigger_shape(trigger: TriggerRef, event: EventInfo, *, whole: bool) -> shap
     return shape
 
 
-def run_fields(state: RunState, status: str, event: EventInfo, *, whole: bool) -> dict[str, Any]:
-    """The fields that a run has in lists and in details."""
+def run_fields(
+    state: RunState, status: str, event: EventInfo, *, whole: bool, gates: Gates | None = None
+) -> dict[str, Any]:
+    """The fields that a run has in lists and in details.
+
+    Args:
+        state: The run.
+        status: Its status.
+        event: The first of its events.
+        whole: Whether the event's data is shown.
+        gates: What lanes wait for; None for a run as it stood once.
+    """
+    waiting = waiting_shape(state.waiting)
+    if state.lane is not None and gates is not None:
+        waiting = gates.waiting(state)
     duration = None
     if state.ended_at is not None and state.started_at is not None:
         duration = state.ended_at - state.started_at
@@ -130,7 +145,7 @@ def run_fields(state: RunState, status: str, event: EventInfo, *, whole: bool) -
         "caller": state.caller,
         "attempts": state.attempts,
         "step_count": state.steps,
-        "waiting_for": waiting_shape(state.waiting),
+        "waiting_for": waiting,
         "paused_by": paused_shape(state.pauses),
         "error": error_shape(state.error),
         "spend": spend_shape(state),
@@ -190,15 +205,16 @@ def run_detail(
     parent: shapes.LinkedRun | None = None,
     children: list[shapes.LinkedRun] | None = None,
     replays: list[shapes.LinkedRun] | None = None,
+    gates: Gates | None = None,
 ) -> shapes.RunDetail:
-    """A run whole."""
+    """A run whole; the arguments are its fields, and what `run_fields` takes."""
     first = events[0] if events else NO_EVENT
     triggers = [
         trigger_shape(trigger, event, whole=True)
         for trigger, event in zip(state.triggers, events, strict=False)
     ]
     return shapes.RunDetail(
-        **run_fields(state, status, first, whole=True),
+        **run_fields(state, status, first, whole=True, gates=gates),
         output=raw(output),
         triggers=triggers,
         steps=steps,
@@ -212,6 +228,7 @@ def run_detail(
         runner=state.runner,
         tick=maybe_iso(state.tick),
         replays=replays or [],
+        joined=state.joins,
     )
 
 
@@ -220,14 +237,15 @@ def folded_detail(fold: RunFold, output: str | None, event: EventInfo) -> shapes
     status = fold.settle()
     steps = [step_shape(step) for _, step in sorted(fold.dirty_steps.items())]
     events = [event] + [NO_EVENT] * (len(fold.state.triggers) - 1)
-    return run_detail(fold.state, status, output=output, events=events, steps=steps)
+    detail = run_detail(fold.state, status, output=output, events=events, steps=steps)
+    if status == "queued" and fold.gate is not None:
+        detail.waiting_for = gate_waiting(*fold.gate)
+    return detail
 
 
 def event_item(row: sqlite3.Row, runs: list[shapes.EventRun], *, whole: bool) -> shapes.EventItem:
     """An event."""
-    why = None
-    if row["recorded_at"] is not None and not runs:
-        why = "no registered workflow is started by an event of this name"
+    why = nothing_came(runs) if row["recorded_at"] is not None else None
     return shapes.EventItem(
         id=row["id"],
         name=row["name"],

@@ -1,7 +1,7 @@
 """Folding the facts of one run: pure, total, and the only place that knows their meaning."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -20,7 +20,6 @@ from duraton_schemas.records import journal as j
 from duraton_schemas.records.common import ErrorInfo, Fact
 
 _WAITING_KIND = {"sleep": "sleep", "wait": "event", "invoke": "child"}
-RUNNER: Final = Waiting(kind="runner")
 
 
 class RunFold:
@@ -35,6 +34,9 @@ class RunFold:
         ended_now: Whether it ended in this batch.
         dirty_steps: The steps to be written, by seq.
         offsets: Offsets of its facts in this batch.
+        gate: What held it back by the fact that queued it, and until when, or None.
+        executes: Whether it executes, as the file has it.
+        holds: The scopes that it holds, as (control, scope), as the file has them.
         seq: The seq of its newest fact.
     """
 
@@ -42,7 +44,10 @@ class RunFold:
         "dirty",
         "dirty_steps",
         "ended_now",
+        "executes",
         "fresh",
+        "gate",
+        "holds",
         "offsets",
         "output",
         "pending",
@@ -60,6 +65,9 @@ class RunFold:
         self.dirty_steps: dict[int, StepState] = {}
         self.offsets: list[int] = []
         self.seq = state.last_seq
+        self.gate: tuple[str, int | None] | None = None
+        self.executes = False
+        self.holds: tuple[tuple[str, str], ...] = ()
 
     def status(self) -> str:
         """The run's status in the words of the API."""
@@ -77,14 +85,13 @@ class RunFold:
         return state.phase
 
     def waiting(self) -> Waiting | None:
-        """Why the run does not go on, or None where it goes on or has ended."""
+        """Why the run does not go on; None where it goes on, has ended, or is queued.
+
+        What a queued run waits for is told by its lane, where it is read.
+        """
         state = self.state
-        if state.ended or state.phase == "running":
+        if state.ended or state.phase in ("running", "queued"):
             return None
-        if state.phase == "queued":
-            if state.started_at is None and state.ready_at > state.created_at:
-                return Waiting(kind="start", until=state.ready_at)
-            return None if state.pauses else RUNNER
         if state.backoff_kind:
             last = state.failures[-1].error.message if state.failures else None
             return Waiting(kind=state.backoff_kind, until=state.backoff, reason=last)
@@ -163,7 +170,8 @@ def new_run(
             workflow=created.workflow,
             kind=created.kind,
             created_at=at,
-            ready_at=created.ready_at,
+            sort_at=None if created.sort_at == at else created.sort_at,
+            scopes=created.scopes,
             triggers=triggers if failed is None else failed.triggers,
             caller=created.caller,
             parent=created.parent,
@@ -180,7 +188,7 @@ def new_run(
 
 
 def _queued(run: RunFold, fact: j.RunQueued) -> None:
-    """Nothing is left to do: the run was made from the fact."""
+    run.gate = (fact.gate, fact.due)
 
 
 def _started(run: RunFold, fact: j.RunStarted) -> None:
@@ -292,7 +300,8 @@ def _suspended(run: RunFold, fact: j.RunSuspended) -> None:
     run.state.backoff, run.state.backoff_kind = None, ""
 
 
-def _ready(run: RunFold, _: j.RunReady) -> None:
+def _ready(run: RunFold, fact: j.RunReady) -> None:
+    run.gate = (fact.gate, fact.due)
     run.state.phase = "queued"
     run.state.backoff, run.state.backoff_kind = None, ""
 
@@ -339,6 +348,11 @@ def _paused(run: RunFold, fact: j.RunPaused) -> None:
 
 def _resumed(run: RunFold, _: j.RunResumed) -> None:
     run.state.pauses = []
+    run.gate = ("", None)
+
+
+def _joined(run: RunFold, _: j.StartJoined) -> None:
+    run.state.joins += 1
 
 
 def _quarantined(run: RunFold, fact: j.RunQuarantined) -> None:
@@ -370,5 +384,6 @@ RUN_FACTS: Mapping[type[Fact], Callable[[RunFold, Any], None]] = {
     j.RunPaused: _paused,
     j.RunResumed: _resumed,
     j.RunQuarantined: _quarantined,
+    j.StartJoined: _joined,
 }
 """How each fact that names a run, in its own partition, changes it."""

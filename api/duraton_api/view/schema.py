@@ -5,13 +5,15 @@ Columns that every query needs stand by themselves; the rest of a row is JSON
 in `detail`, since each bound column costs about a third of a microsecond a
 row. A small run that began and ended in one batch has its steps and the
 offsets of its facts in its own row, others in `step_rows` and `facts`. The SQL
-views `runs`, `steps`, `event_runs` and `jobs` unpack all that for people.
+views `runs`, `steps`, `event_runs` and `jobs` unpack all that for people. The tables
+of flow control are in `flow.schema`.
 """
 
+from duraton_api.view.flow.schema import FLOW_NAMES, FLOW_TABLES
 from duraton_schemas.records.common import Place
 from duraton_streams.logs.base import COMMANDS, EVENTS, JOURNAL, MESSAGES
 
-FORM = 3
+FORM = 4
 
 PLACE_TOPICS = (EVENTS, JOURNAL, MESSAGES, COMMANDS)
 _TOPIC_NUMBERS = {topic: number for number, topic in enumerate(PLACE_TOPICS)}
@@ -177,8 +179,20 @@ CREATE VIEW runs AS SELECT
     json_extract(detail, '$.error.message') AS error_message,
     ifnull(json_extract(detail, '$.attempts'), 0) AS attempts,
     ifnull(json_extract(detail, '$.steps'), 0) AS steps,
-    json_extract(detail, '$.waiting.kind') AS waiting_for,
-    json_extract(detail, '$.waiting.until') AS waiting_until,
+    ifnull(
+        (SELECT s.control FROM lanes l JOIN scopes s ON s.num = l.scope
+         WHERE l.num = json_extract(detail, '$.lane')),
+        json_extract(detail, '$.waiting.kind')
+    ) AS waiting_for,
+    ifnull(
+        (SELECT s.due FROM lanes l JOIN scopes s ON s.num = l.scope
+         WHERE l.num = json_extract(detail, '$.lane')),
+        json_extract(detail, '$.waiting.until')
+    ) AS waiting_until,
+    (SELECT s.path FROM lanes l JOIN scopes s ON s.num = l.scope
+     WHERE l.num = json_extract(detail, '$.lane')) AS waiting_key,
+    (SELECT s.value FROM lanes l JOIN scopes s ON s.num = l.scope
+     WHERE l.num = json_extract(detail, '$.lane')) AS waiting_value,
     json_extract(detail, '$.pauses[0].reason') AS paused_by,
     json_extract(detail, '$.parent') AS parent,
     json_extract(detail, '$.failedRun') AS failed_run,
@@ -198,18 +212,6 @@ CREATE VIEW runs AS SELECT
     json_extract(detail, '$.lastSeq') AS last_seq,
     json_extract(detail, '$.lastOffset') AS last_offset
 FROM run_rows;
-CREATE VIEW event_runs AS
-    SELECT event, app, workflow, 'run' AS outcome, id AS run
-    FROM run_rows WHERE event IS NOT NULL AND kind = 'main' AND link IS NULL
-    UNION ALL
-    SELECT e.num, json_extract(h.value, '$.app'), json_extract(h.value, '$.workflow'),
-        'pending', NULL
-    FROM events e, json_each(e.homes) h
-    WHERE NOT EXISTS (
-        SELECT 1 FROM run_rows r WHERE r.event = e.num AND r.kind = 'main' AND r.link IS NULL
-        AND r.app = json_extract(h.value, '$.app')
-        AND r.workflow = json_extract(h.value, '$.workflow')
-    );
 CREATE VIEW jobs AS SELECT
     id, status, created_at,
     json_extract(detail, '$.endedAt') AS ended_at,
@@ -221,6 +223,7 @@ CREATE VIEW jobs AS SELECT
     json_extract(detail, '$.caller.id') AS caller_id
 FROM job_rows;
 """
+TABLES += FLOW_TABLES
 
 _STEP_COLUMNS = """
     json_extract({d}, '$.step') AS step,
@@ -278,6 +281,7 @@ NAMES = (
             "gaps",
             "job_rows",
             "carried",
+            *FLOW_NAMES,
         )
     ),
 )

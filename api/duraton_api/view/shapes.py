@@ -32,16 +32,21 @@ class WaitingShape(Shape, kw_only=True, omit_defaults=True):
     """Why a run does not go on.
 
     Attributes:
-        kind: `runner` (no runner takes it), `start` (its time has not come),
-            `sleep`, `event`, `child`, `backoff` (a retry), or `invoke` (its
-            runner was not reached).
-        until: When it is over at the latest.
+        kind: `sleep`, `event`, `child`, `backoff` (a retry), or `invoke` (its runner was
+            not reached). Of a queued run what its lane stands before: `runner` (no runner
+            has room), `concurrency`, `throttle`, `tokenThrottle`, `together`, `budget`,
+            `project` (the ceiling), or `turn` (it is looked at next).
+        until: When it is over at the latest; of a queued run when the next start of its key
+            is allowed.
         step: The step that waits.
         event: The awaited event's name.
         match: The field and the text that must match.
         run: The awaited child.
         reason: What failed before.
         others: How many more steps wait.
+        key: The path by which the control counts.
+        value: The run's value of it; None where it does not resolve (P2).
+        limit: How many runs of the key may execute.
     """
 
     kind: str
@@ -52,6 +57,9 @@ class WaitingShape(Shape, kw_only=True, omit_defaults=True):
     run: str | None = None
     reason: str | None = None
     others: int = 0
+    key: str | None = None
+    value: str | None = None
+    limit: int | None = None
 
 
 class PausedShape(Shape, kw_only=True):
@@ -207,7 +215,7 @@ class LinkedRun(Shape, kw_only=True):
 
 
 class RunDetail(RunItem, kw_only=True):
-    """A run whole."""
+    """A run whole; `joined` is how many starts have joined it."""
 
     output: msgspec.Raw | None
     triggers: list[TriggerShape]
@@ -222,6 +230,7 @@ class RunDetail(RunItem, kw_only=True):
     runner: str | None
     tick: str | None
     replays: list[LinkedRun]
+    joined: int
 
 
 class RunPage(Shape, kw_only=True):
@@ -231,14 +240,27 @@ class RunPage(Shape, kw_only=True):
     cursor: str | None
 
 
-class EventRun(Shape, kw_only=True):
-    """What an event led to at one workflow: `run`, `pending`, later `dropped` and others."""
+class EventRun(Shape, kw_only=True, omit_defaults=True):
+    """What an event led to at one workflow.
+
+    Attributes:
+        outcome: `run`, `joined`, `buffered`, `replaced` (by a later event of its debounce
+            window), `deduped`, `dropped`, `skipped`, `refused`, `superseded` (its firing was
+            held, and a later one replaced it), or `pending`.
+        run_id: The run that it led to: its own, the one it joined, or the one that its
+            window or buffer became.
+        status: That run's status.
+        blocked_by: The run in the way.
+        why: Why it led to no run of its own, for people.
+    """
 
     app: str
     workflow: str
     outcome: str
     run_id: str | None
     status: str | None
+    blocked_by: str | None = None
+    why: str | None = None
 
 
 class EventItem(Shape, kw_only=True):

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from duraton_schemas.records.common import Caller, ErrorInfo, Place
+from duraton_schemas.records.common import Caller, ErrorInfo, Place, Scopes
 
 FAILURES_KEPT = 20
 """Failed attempts kept a step, the newest; the journal holds all of them."""
@@ -45,10 +45,10 @@ class Pause(Stored, kw_only=True):
 
 
 class Waiting(Stored, kw_only=True):
-    """Why a run does not go on.
+    """Why a run that is not queued does not go on; a queued one waits for what its lane does.
 
     Attributes:
-        kind: `runner`, `start`, `sleep`, `event`, `child`, `backoff` or `invoke`.
+        kind: `sleep`, `event`, `child`, `backoff` or `invoke`.
         until: When it is over at the latest, milliseconds since 1970 UTC.
         step: The step that waits.
         event: The awaited event's name.
@@ -143,6 +143,11 @@ class RunState(Stored, kw_only=True):
         replay_of: The run that it repeats, or None.
         replay_step: The step that it began again with, as it is shown, or None.
         job: The job that made it, or None.
+        sort_at: Its sort key in its lane (P14); None where that is `created_at`.
+        scopes: Where it is counted, or None.
+        exempt: Whether the budget does not hold it (P31).
+        lane: The number of the lane in which it is queued, or None.
+        joins: How many starts have joined it.
         steps: How many steps it has had.
         last_seq: The seq of its newest fact.
         last_offset: That fact's offset in the journal.
@@ -156,7 +161,7 @@ class RunState(Stored, kw_only=True):
     phase: str = "queued"
     ended: str = ""
     created_at: int
-    ready_at: int = 0
+    sort_at: int | None = None
     started_at: int | None = None
     ended_at: int | None = None
     attempts: int = 0
@@ -165,6 +170,10 @@ class RunState(Stored, kw_only=True):
     backoff_kind: str = ""
     waiting: Waiting | None = None
     pauses: list[Pause] = []
+    scopes: Scopes | None = None
+    exempt: bool = False
+    lane: int | None = None
+    joins: int = 0
     triggers: list[TriggerRef] = []
     caller: Caller | None = None
     parent: str | None = None

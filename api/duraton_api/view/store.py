@@ -1,30 +1,25 @@
-"""Writing the view's file: one upsert a row and batch, many rows a statement.
-
-SQLite lets go of the interpreter's lock at every statement and then waits to
-get it back, which is what costs most beside a busy loop. So rows are written
-64 to a statement instead of one by one.
-"""
+"""Writing the view's file: one upsert a row and batch, many rows a statement."""
 
 import sqlite3
 from array import array
-from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from duraton_api.view import carried, jobs, search
+from duraton_api.view.flow.file import write_flow
+from duraton_api.view.flow.lanes import holds_of
 from duraton_api.view.runfold import RunFold
 from duraton_api.view.schema import FORM, NAMES, TABLES, place_num
 from duraton_api.view.states import RunState, StepState
+from duraton_api.view.upsert import Upsert
 from duraton_schemas.errors import OptionsError
 from duraton_schemas.options import read_app
 
 if TYPE_CHECKING:
     from duraton_api.view.fold import Fold
 
-_CHUNKS = (64, 8, 1)
 BUSY_TIMEOUT_MS = 5_000
 """How long a write waits for a reader's checkpoint; readers never block it otherwise."""
 PAGE_BYTES = 8_192
@@ -112,41 +107,24 @@ class EventRow:
         )
 
 
-class _Upsert:
-    """An INSERT of many rows, for each chunk size its own text."""
-
-    def __init__(self, table: str, columns: str, conflict: str) -> None:
-        names = columns.split()
-        row = f"({','.join('?' * len(names))})"
-        head = f"INSERT INTO {table} ({','.join(names)}) VALUES "  # noqa: S608 - our own names
-        self._sql = {size: head + ",".join([row] * size) + conflict for size in _CHUNKS}
-
-    def __call__(self, db: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-        done, count = 0, len(rows)
-        for size in _CHUNKS:
-            while count - done >= size:
-                db.execute(self._sql[size], list(chain.from_iterable(rows[done : done + size])))
-                done += size
-
-
-_RUNS = _Upsert(
+_RUNS = Upsert(
     "run_rows",
     "num id app workflow kind status created_at event link output detail steps offsets",
     " ON CONFLICT (num) DO UPDATE SET status = excluded.status,"
     " output = ifnull(excluded.output, output), detail = excluded.detail",
 )
-_STEPS = _Upsert(
+_STEPS = Upsert(
     "step_rows",
     "run seq status detail",
     " ON CONFLICT (run, seq) DO UPDATE SET status = excluded.status, detail = excluded.detail",
 )
-_FACTS = _Upsert("facts", "run first offsets", " ON CONFLICT (run, first) DO NOTHING")
-_PLAIN_EVENTS = _Upsert(
+_FACTS = Upsert("facts", "run first offsets", " ON CONFLICT (run, first) DO NOTHING")
+_PLAIN_EVENTS = Upsert(
     "events",
     "num id name data ts recorded_at caller homes",
     " ON CONFLICT (num) DO UPDATE SET recorded_at = excluded.recorded_at, homes = excluded.homes",
 )
-_EVENTS = _Upsert(
+_EVENTS = Upsert(
     "events",
     "num id name data ts recorded_at caller homes dedupe_id subject run duplicate_of",
     " ON CONFLICT (num) DO UPDATE SET"
@@ -158,10 +136,8 @@ _EVENTS = _Upsert(
     " subject = ifnull(subject, excluded.subject), run = ifnull(excluded.run, run),"
     " duplicate_of = ifnull(excluded.duplicate_of, duplicate_of)",
 )
-_PARKED = _Upsert("parked", "partition seq at source error payload", " ON CONFLICT DO NOTHING")
-_GAPS = _Upsert(
-    "gaps", "partition seq at topic source lost_from lost_to", " ON CONFLICT DO NOTHING"
-)
+_PARKED = Upsert("parked", "partition seq at source error payload", " ON CONFLICT DO NOTHING")
+_GAPS = Upsert("gaps", "partition seq at topic source lost_from lost_to", " ON CONFLICT DO NOTHING")
 
 
 class Store:
@@ -263,6 +239,8 @@ class Store:
         if row is None:
             return None
         fold = RunFold(_run_decoder.decode(row[1]))
+        fold.executes = fold.state.phase == "running"
+        fold.holds = holds_of(fold.state)
         for (detail,) in self.db.execute(
             "SELECT detail FROM step_rows WHERE run = ?"
             " AND status IN ('waiting', 'retrying', 'due') ORDER BY seq",
@@ -292,6 +270,11 @@ class Store:
                 plain.append(row.plain_values())
             else:
                 events.append(row.values())
+        lanes = fold.flow.lanes
+        for run in fold.dirty:
+            state = run.state
+            if state.scopes is not None or run.holds or run.executes != (state.phase == "running"):
+                lanes.settle(run)
         with self.transaction():
             _PLAIN_EVENTS(self.db, plain)
             _EVENTS(self.db, events)
@@ -304,6 +287,7 @@ class Store:
                 carried.write_carried(self.db, fold.carried)
             if fold.jobs.changed:
                 jobs.write_jobs(self.db, fold.jobs)
+            write_flow(self.db, fold.flow)
             for entry in fold.registry:
                 if entry.kind == "app":
                     self._register(entry.version, entry.key, entry.body)

@@ -12,6 +12,7 @@ from duraton.testing.host import TESTER, Host
 from duraton.testing.shown import Answer, Shown
 from duraton.workflow import WorkflowDefinition
 from duraton_api.node.core import Core
+from duraton_api.view.flow.reads import ScopeFilter
 from duraton_api.view.reads import PAGE_MAX, EventFilter, RunFilter
 from duraton_engine.settings import Settings
 from duraton_schemas.duration import Duration, to_ms
@@ -371,10 +372,19 @@ class Engine:
             if not cursor:
                 return found
 
-    async def flow_state(self, workflow: str | None = None) -> Any:  # noqa: ARG002 - flow control comes later
-        """What `GET /flow-state` answers."""
-        in_use = self._read().in_use()
-        return {"debounce": [], "batch": [], "concurrency": {"limit": 0, "inUse": in_use}}
+    async def flow_state(self, workflow: str | None = None) -> Any:
+        """What `GET /flow-state` answers, as JSON has it."""
+        return _plain(self._read().flow_state(workflow))
+
+    async def flow_detail(self, workflow: str | None = None, **filters: Any) -> Shown:
+        """What `GET /flow-state/detail` answers: who holds and who waits, scope by scope.
+
+        Args:
+            workflow: The workflow's name, or None for all.
+            filters: `app`, `control`, `limit`, `cursor`.
+        """
+        wanted = ScopeFilter(workflow=workflow, **filters)
+        return Shown(_plain(self._read().flow_detail(wanted, self.clock.now_ms())))
 
     async def set_ceiling(self, ceiling: int) -> None:
         """Set the project's ceiling; 0 is no limit.
