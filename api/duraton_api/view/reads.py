@@ -105,6 +105,9 @@ class Reads:
 
     Args:
         path: The file.
+
+    Attributes:
+        stated: The controls that workflows state, for `Gates`.
     """
 
     def __init__(self, path: str) -> None:
@@ -113,7 +116,7 @@ class Reads:
         self._open: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._opening = 0
-        self._stated = Stated()
+        self.stated = Stated()
 
     def _db(self) -> sqlite3.Connection:
         db: sqlite3.Connection | None = getattr(self._local, "db", None)
@@ -197,7 +200,7 @@ class Reads:
     def _run_page(
         self, db: sqlite3.Connection, found: list[list[sqlite3.Row]], limit: int
     ) -> shapes.RunPage:
-        gates = Gates(db, self._stated)
+        gates = Gates(db, self.stated)
         rows = list(heapq.merge(*found, key=lambda row: (-row["created_at"], -row["num"])))
         shown = rows[:limit]
         runs = [
@@ -248,7 +251,7 @@ class Reads:
                 on_failure=_linked(*failure[0]) if failure else None,
                 parent=None if parent is None else _parent(parent, state),
                 children=[_linked(*pair) for pair in links if pair[1].parent == run],
-                gates=Gates(db, self._stated),
+                gates=Gates(db, self.stated),
             )
 
     def state(self, run: str) -> tuple[RunState, EventInfo] | None:
@@ -353,7 +356,7 @@ class Reads:
     def flow_detail(self, wanted: flow.ScopeFilter, now: int) -> FlowDetail:
         """Scope by scope who holds it and who waits; `now` in milliseconds since 1970 UTC."""
         with self._reading() as db:
-            return flow.flow_detail(db, self._stated, wanted, now)
+            return flow.flow_detail(db, self.stated, wanted, now)
 
     def flow_counts(self) -> list[flow.FlowCount]:
         """How much of what waits and executes, workflow by workflow."""
