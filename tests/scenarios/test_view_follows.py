@@ -23,6 +23,8 @@ from duraton import (
 )
 from duraton.testing import Engine, RefusedError
 from duraton_api.view import View
+from duraton_api.view.flow import lanes as flow_lanes
+from duraton_api.view.flow import windows as flow_windows
 from duraton_api.view.flow.line import line
 from duraton_api.view.flow.reads import ScopeFilter
 from duraton_api.view.reads import EventFilter, RunFilter
@@ -318,7 +320,7 @@ async def happen(engine, flows, chance, runs):
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-async def test_the_views_queues_are_the_engines(seed):
+async def test_the_views_queues_are_the_engines(seed, monkeypatch):
     chance = random.Random(seed)
     flows, runs = Flows(chance), []
     parts = {
@@ -339,6 +341,8 @@ async def test_the_views_queues_are_the_engines(seed):
         await check_events(engine, flows)
         told = all_told(engine.core.view, engine)
         assert told["runs"] and told["events"] and told["event_runs"]
+        for module in (flow_lanes, flow_windows):
+            monkeypatch.setattr(module, "KEPT_MAX", chance.choice([0, 2, 20_000]))
         for view in again(engine, chance):
             assert view.positions() == engine.core.view.positions()
             assert all_told(view, engine) == told

@@ -46,8 +46,6 @@ IGNORED: Final[frozenset[type[Fact]]] = frozenset(
         j.BucketsRated,
         j.KeysExpired,
         j.BudgetTicked,
-        j.WorkflowHeld,
-        j.WorkflowReleased,
         j.BudgetWarned,
         j.PlacesAsked,
         j.AskClosed,

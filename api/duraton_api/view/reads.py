@@ -24,6 +24,7 @@ from duraton_api.view import shapes
 from duraton_api.view.cursors import read_cursor, write_cursor
 from duraton_api.view.flow import reads as flow
 from duraton_api.view.flow.events import event_runs
+from duraton_api.view.flow.holds import status_conditions
 from duraton_api.view.flow.reasons import Gates, Stated, ceiling
 from duraton_api.view.flow.shapes import FlowDetail, FlowState
 from duraton_api.view.jobs import job_shape, load_job, read_jobs
@@ -107,6 +108,9 @@ class Reads:
 
     Args:
         path: The file.
+
+    Attributes:
+        stated: The controls that workflows state, for `Gates`.
     """
 
     def __init__(self, path: str) -> None:
@@ -115,7 +119,7 @@ class Reads:
         self._open: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._opening = 0
-        self._stated = Stated()
+        self.stated = Stated()
 
     def _db(self) -> sqlite3.Connection:
         db: sqlite3.Connection | None = getattr(self._local, "db", None)
@@ -195,16 +199,16 @@ class Reads:
         with self.reading() as db:
             found: list[list[sqlite3.Row]] = []
             for status in statuses:
-                every = where if status is None else [*where, "r.status = ?"]
-                given = values if status is None else [*values, status]
-                query = f"{head} WHERE {' AND '.join(every)}{order}"
-                found.append(db.execute(query, given).fetchall())
+                for condition in status_conditions(db, status):
+                    every = [*where, condition]
+                    query = f"{head} WHERE {' AND '.join(every)}{order}"
+                    found.append(db.execute(query, values).fetchall())
             return self._run_page(db, found, wanted.limit)
 
     def _run_page(
         self, db: sqlite3.Connection, found: list[list[sqlite3.Row]], limit: int
     ) -> shapes.RunPage:
-        gates = Gates(db, self._stated)
+        gates = Gates(db, self.stated)
         rows = list(heapq.merge(*found, key=lambda row: (-row["created_at"], -row["num"])))
         shown = rows[:limit]
         runs = [
@@ -256,7 +260,7 @@ class Reads:
                 parent=None if parent is None else _parent(parent, state),
                 children=[_linked(*pair) for pair in links if pair[1].parent == run],
                 replays=_replays(db, run),
-                gates=Gates(db, self._stated),
+                gates=Gates(db, self.stated),
             )
 
     def state(self, run: str) -> tuple[RunState, EventInfo] | None:
@@ -384,7 +388,7 @@ class Reads:
     def flow_detail(self, wanted: flow.ScopeFilter, now: int) -> FlowDetail:
         """Scope by scope who holds it and who waits; `now` in milliseconds since 1970 UTC."""
         with self.reading() as db:
-            return flow.flow_detail(db, self._stated, wanted, now)
+            return flow.flow_detail(db, self.stated, wanted, now)
 
     def flow_counts(self) -> list[flow.FlowCount]:
         """How much of what waits and executes, workflow by workflow."""

@@ -8,6 +8,7 @@ import msgspec
 
 from duraton_api.view import shapes
 from duraton_api.view.flow.events import nothing_came
+from duraton_api.view.flow.holds import RESTING
 from duraton_api.view.flow.reasons import Gates, gate_waiting
 from duraton_api.view.runfold import RunFold
 from duraton_api.view.schema import num_partition, num_place, num_seq
@@ -125,6 +126,10 @@ def run_fields(
         gates: What lanes wait for; None for a run as it stood once.
     """
     waiting = waiting_shape(state.waiting)
+    budget = gates.budget(state) if gates is not None else None
+    pauses = state.pauses if budget is None else [*state.pauses, budget]
+    if budget is not None and status in RESTING:
+        status = "paused"
     if state.lane is not None and gates is not None:
         waiting = gates.waiting(state)
     duration = None
@@ -146,7 +151,7 @@ def run_fields(
         "attempts": state.attempts,
         "step_count": state.steps,
         "waiting_for": waiting,
-        "paused_by": paused_shape(state.pauses),
+        "paused_by": paused_shape(pauses),
         "error": error_shape(state.error),
         "spend": spend_shape(state),
         "parent": state.parent,

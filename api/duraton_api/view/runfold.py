@@ -346,8 +346,9 @@ def _paused(run: RunFold, fact: j.RunPaused) -> None:
     _pause(run.state, Pause(reason=fact.reason, at=fact.at, caller=fact.caller))
 
 
-def _resumed(run: RunFold, _: j.RunResumed) -> None:
+def _resumed(run: RunFold, fact: j.RunResumed) -> None:
     run.state.pauses = []
+    run.state.exempt = run.state.exempt or fact.exempt
     run.gate = ("", None)
 
 

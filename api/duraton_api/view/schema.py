@@ -9,11 +9,11 @@ views `runs`, `steps`, `event_runs` and `jobs` unpack all that for people. The t
 of flow control are in `flow.schema`.
 """
 
-from duraton_api.view.flow.schema import FLOW_NAMES, FLOW_TABLES
+from duraton_api.view.flow.schema import FLOW_NAMES, FLOW_TABLES, HELD
 from duraton_schemas.records.common import Place
 from duraton_streams.logs.base import COMMANDS, EVENTS, JOURNAL, MESSAGES
 
-FORM = 4
+FORM = 5
 
 PLACE_TOPICS = (EVENTS, JOURNAL, MESSAGES, COMMANDS)
 _TOPIC_NUMBERS = {topic: number for number, topic in enumerate(PLACE_TOPICS)}
@@ -168,7 +168,9 @@ CREATE TABLE carried (
     PRIMARY KEY (request, part)
 ) WITHOUT ROWID;
 CREATE VIEW runs AS SELECT
-    id, app, workflow, kind, status, created_at,
+    id, app, workflow, kind,
+    CASE WHEN status IN ('queued', 'waiting') AND {held} THEN 'paused' ELSE status END AS status,
+    created_at,
     json_extract(detail, '$.startedAt') AS started_at,
     json_extract(detail, '$.endedAt') AS ended_at,
     json_extract(detail, '$.endedAt') - json_extract(detail, '$.startedAt') AS duration_ms,
@@ -193,7 +195,8 @@ CREATE VIEW runs AS SELECT
      WHERE l.num = json_extract(detail, '$.lane')) AS waiting_key,
     (SELECT s.value FROM lanes l JOIN scopes s ON s.num = l.scope
      WHERE l.num = json_extract(detail, '$.lane')) AS waiting_value,
-    json_extract(detail, '$.pauses[0].reason') AS paused_by,
+    ifnull(json_extract(detail, '$.pauses[0].reason'),
+        CASE WHEN status IN ('queued', 'waiting') AND {held} THEN 'budget' END) AS paused_by,
     json_extract(detail, '$.parent') AS parent,
     json_extract(detail, '$.failedRun') AS failed_run,
     json_extract(detail, '$.failureRun') AS failure_run,
@@ -211,7 +214,7 @@ CREATE VIEW runs AS SELECT
     num & 2251799813685247 AS first_seq,
     json_extract(detail, '$.lastSeq') AS last_seq,
     json_extract(detail, '$.lastOffset') AS last_offset
-FROM run_rows;
+FROM run_rows r;
 CREATE VIEW jobs AS SELECT
     id, status, created_at,
     json_extract(detail, '$.endedAt') AS ended_at,
@@ -223,7 +226,7 @@ CREATE VIEW jobs AS SELECT
     json_extract(detail, '$.caller.id') AS caller_id
 FROM job_rows;
 """
-TABLES += FLOW_TABLES
+TABLES = TABLES.replace("{held}", HELD) + FLOW_TABLES
 
 _STEP_COLUMNS = """
     json_extract({d}, '$.step') AS step,

@@ -1,10 +1,12 @@
 """Which runs a filter means, for an act on all of them (P57)."""
 
+import sqlite3
 from typing import Any
 
 import msgspec
 
 from duraton_api.view import shapes
+from duraton_api.view.flow.holds import status_conditions
 from duraton_api.view.reads import Reads, RunFilter, run_conditions
 from duraton_api.view.render import EventInfo, run_fields
 from duraton_api.view.states import RunState
@@ -26,21 +28,22 @@ def select_ids(reads: Reads, wanted: RunFilter) -> list[str]:
         reads: The view's reads.
         wanted: The filter, with statuses of one of the two kinds.
     """
-    where, values = _conditions(wanted)
-    query = f"SELECT r.id FROM run_rows r WHERE {where} ORDER BY {_ORDER}"  # noqa: S608 - our own text
     with reads.reading(SELECT_TIME_LIMIT_S) as db:
+        where, values = _conditions(db, wanted)
+        query = f"SELECT r.id FROM run_rows r WHERE {where} ORDER BY {_ORDER}"  # noqa: S608 - our own text
         return [run for (run,) in db.execute(query, values)]
 
 
 def sample_runs(reads: Reads, wanted: RunFilter) -> tuple[int, list[shapes.RunItem]]:
     """How many runs a filter means, and the first of them."""
-    where, values = _conditions(wanted)
-    count = f"SELECT count(*) FROM run_rows r WHERE {where}"  # noqa: S608 - our own text
-    query = (
-        "SELECT r.status, r.detail, e.name FROM run_rows r"  # noqa: S608 - our own text
-        f" LEFT JOIN events e ON e.num = r.event WHERE {where} ORDER BY {_ORDER} LIMIT {SAMPLE_MAX}"
-    )
     with reads.reading(SELECT_TIME_LIMIT_S) as db:
+        where, values = _conditions(db, wanted)
+        count = f"SELECT count(*) FROM run_rows r WHERE {where}"  # noqa: S608 - our own text
+        query = (
+            "SELECT r.status, r.detail, e.name FROM run_rows r"  # noqa: S608 - our own text
+            f" LEFT JOIN events e ON e.num = r.event WHERE {where} ORDER BY {_ORDER}"
+            f" LIMIT {SAMPLE_MAX}"
+        )
         (total,) = db.execute(count, values).fetchone()
         rows = db.execute(query, values).fetchall()
     return total, [
@@ -59,7 +62,8 @@ def sample_runs(reads: Reads, wanted: RunFilter) -> tuple[int, list[shapes.RunIt
 _ORDER = "ifnull(json_extract(r.detail, '$.endedAt'), r.created_at), r.num"
 
 
-def _conditions(wanted: RunFilter) -> tuple[str, list[Any]]:
+def _conditions(db: sqlite3.Connection, wanted: RunFilter) -> tuple[str, list[Any]]:
     where, values = run_conditions(wanted)
-    where.append(f"r.status IN ({','.join('?' * len(wanted.statuses))})")
-    return " AND ".join(where), [*values, *wanted.statuses]
+    any_of = [each for status in wanted.statuses for each in status_conditions(db, status)]
+    where.append(f"({' OR '.join(any_of)})")
+    return " AND ".join(where), values

@@ -45,6 +45,7 @@ READ_RECORDS = 2_000
 """Records that are read from the log at a time."""
 REACH_TIMEOUT_S = 2.0
 """How long a reader waits until the view has its own writes (DESIGN 9)."""
+_WITH_EVENT = frozenset((j.EventRecorded, j.WindowSlid, j.BufferFilled))
 _WAITER_POLL_S = 0.02
 _POLLS_BEFORE_LOG = 3
 """Polls with a reader waiting before the log is read for what nobody handed over."""
@@ -131,7 +132,7 @@ class View:
             kind = type(fact)
             if kind is j.StepCompleted:
                 size += len(fact.output)  # type: ignore[attr-defined] # its type is just above
-            elif kind is j.EventRecorded and fact.event is not None:  # type: ignore[attr-defined] # as above
+            elif kind in _WITH_EVENT and fact.event is not None:  # type: ignore[attr-defined] # as above
                 size += len(fact.event.data)  # type: ignore[attr-defined] # as above
             elif isinstance(fact, acts.RunCarried):
                 size += sum([len(step.output) for step in fact.steps])

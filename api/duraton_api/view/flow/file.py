@@ -82,7 +82,7 @@ class FlowFile:
     """
 
     def __init__(self, db: Callable[[], sqlite3.Connection]) -> None:
-        self._db = db
+        self.db = db
         self.forget()
 
     def forget(self) -> None:
@@ -105,40 +105,40 @@ class FlowFile:
 
     def _newest(self, table: str) -> int:
         query = f"SELECT ifnull(max(num), 0) FROM {table}"  # noqa: S608 - our own names
-        return int(self._db().execute(query).fetchone()[0])
+        return int(self.db().execute(query).fetchone()[0])
 
     # Scopes and lanes -------------------------------------------------------------
 
     def load_scope(self, key: ScopeKey) -> Scope | None:
         """A scope by what it is."""
         where = "app = ? AND workflow = ? AND control = ? AND scope = ?"
-        return _scope(self._db().execute(_SCOPE + where, key).fetchone())
+        return _scope(self.db().execute(_SCOPE + where, key).fetchone())
 
     def load_numbered(self, num: int) -> Scope | None:
         """A scope by its number."""
-        return _scope(self._db().execute(_SCOPE + "num = ?", (num,)).fetchone())
+        return _scope(self.db().execute(_SCOPE + "num = ?", (num,)).fetchone())
 
     def scopes_of(self, app: str, workflow: str, control: str) -> list[ScopeKey]:
         """All scopes of one control."""
         where = "app = ? AND workflow = ? AND control = ?"
-        rows = self._db().execute(_SCOPE + where, (app, workflow, control)).fetchall()
+        rows = self.db().execute(_SCOPE + where, (app, workflow, control)).fetchall()
         return [ScopeKey(*row[1:5]) for row in rows]
 
     def find_lane(self, app: str, workflow: str, name: str, scope_of: ScopeOf) -> Lane | None:
         """A lane by its name."""
         where = "app = ? AND workflow = ? AND name = ?"
-        row = self._db().execute(_LANE + where, (app, workflow, name)).fetchone()
+        row = self.db().execute(_LANE + where, (app, workflow, name)).fetchone()
         return self._read_lane(row, scope_of)
 
     def load_lane(self, num: int, scope_of: ScopeOf) -> Lane | None:
         """A lane by its number."""
-        row = self._db().execute(_LANE + "num = ?", (num,)).fetchone()
+        row = self.db().execute(_LANE + "num = ?", (num,)).fetchone()
         return self._read_lane(row, scope_of)
 
     def lanes_of(self, app: str, workflow: str, scope_of: ScopeOf) -> Iterator[Lane]:
         """All lanes of a workflow."""
         where = "app = ? AND workflow = ?"
-        for row in self._db().execute(_LANE + where, (app, workflow)).fetchall():
+        for row in self.db().execute(_LANE + where, (app, workflow)).fetchall():
             lane = self._read_lane(row, scope_of)
             if lane is not None:
                 yield lane
@@ -161,7 +161,7 @@ class FlowFile:
         limit = PLACES_READ
         while True:
             rows = (
-                self._db()
+                self.db()
                 .execute(
                     "SELECT sort, run FROM queued WHERE lane = ? AND (sort, run) > (?, ?)"
                     " ORDER BY sort, run LIMIT ?",
@@ -181,23 +181,23 @@ class FlowFile:
     def load_window(self, first: int, app: str, workflow: str) -> Window | None:
         """A window or buffer by the event that opened it."""
         where = "first = ? AND app = ? AND workflow = ?"
-        return _window(self._db().execute(_WINDOW + where, (first, app, workflow)).fetchone())
+        return _window(self.db().execute(_WINDOW + where, (first, app, workflow)).fetchone())
 
     def open_window(self, app: str, workflow: str, kind: str, scope: str) -> Window | None:
         """The open window or buffer of a scope."""
         where = "app = ? AND workflow = ? AND kind = ? AND scope = ? AND status = 'open'"
         given = (app, workflow, kind, scope)
-        return _window(self._db().execute(_WINDOW + where, given).fetchone())
+        return _window(self.db().execute(_WINDOW + where, given).fetchone())
 
     def held_window(self, scope: int, hold: int) -> Window | None:
         """The window or buffer whose firing is held at a scope, by its number there."""
         given = (scope, hold)
-        return _window(self._db().execute(_WINDOW + "held = ? AND hold = ?", given).fetchone())
+        return _window(self.db().execute(_WINDOW + "held = ? AND hold = ?", given).fetchone())
 
     def opened_by(self, event: int, app: str, workflow: str) -> int | None:
         """The event that opened the window or buffer which took an event; None without one."""
         row = (
-            self._db()
+            self.db()
             .execute(
                 "SELECT first FROM starts WHERE event = ? AND app = ? AND workflow = ?",
                 (event, app, workflow),
@@ -225,6 +225,7 @@ def write_flow(db: sqlite3.Connection, flow: "FlowFold") -> None:
     _STARTS(db, [(*key, *row) for key, row in flow.windows.starts.items()])
     changes = flow.counts.changes.items()
     _COUNTS(db, [(*key, change) for key, change in changes if change])
+    flow.holds.write(db)
 
 
 def _write_lanes(db: sqlite3.Connection, flow: "FlowFold") -> None:

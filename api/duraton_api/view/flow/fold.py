@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from duraton_api.view.flow.file import FlowFile
+from duraton_api.view.flow.holds import Holds
 from duraton_api.view.flow.lanes import Lanes
 from duraton_api.view.flow.rows import Counts
 from duraton_api.view.flow.windows import Windows
@@ -22,6 +23,7 @@ class FlowFold:
         counts: How the workflows' counts changed.
         lanes: Lanes, and the scopes before which they stand.
         windows: Windows, buffers, and what starts led to.
+        holds: Workflows that their budget holds, and spend by the hour.
     """
 
     def __init__(self, file: FlowFile) -> None:
@@ -29,6 +31,7 @@ class FlowFold:
         self.counts = Counts()
         self.lanes = Lanes(file, self.counts)
         self.windows = Windows(file, self.lanes, self.counts)
+        self.holds = Holds(file.db)
 
     def clear(self) -> None:
         """Forget everything that is not written."""
@@ -36,12 +39,14 @@ class FlowFold:
         self.counts.changes.clear()
         self.lanes.clear()
         self.windows.clear()
+        self.holds.clear()
 
     def written(self) -> None:
         """All of it stands in the file."""
         self.counts.changes.clear()
         self.lanes.written()
         self.windows.written()
+        self.holds.written()
 
     # Facts of a run, after the run itself was folded -------------------------------
 
@@ -60,7 +65,10 @@ class FlowFold:
             self.lanes.throttled(state, fact.throttled)
 
     def spent(self, run: RunFold, fact: Any) -> None:
-        """A step may have drained its run's bucket of tokens."""
+        """A step may have drained its run's bucket of tokens, and used up its exemption."""
+        used = fact.spend
+        if used is not None and (used.tokens or used.cost):
+            self.holds.spent(run.state, used.tokens, used.cost, fact.at)
         if fact.drained is not None:
             self.lanes.drained(run.state, fact.drained)
 
@@ -121,5 +129,7 @@ FLOW_FACTS: Final[Mapping[type[Fact], Callable[[FlowFold, int, Any], None]]] = {
     j.LanesReviewed: lambda flow, _, fact: flow.lanes.reviewed(fact.app, fact.workflow),
     j.BucketsRated: lambda flow, _, fact: flow.lanes.rated(fact),
     j.KeysExpired: lambda flow, _, fact: flow.keys_expired(fact),
+    j.WorkflowHeld: lambda flow, _, fact: flow.holds.held(fact),
+    j.WorkflowReleased: lambda flow, _, fact: flow.holds.released(fact),
 }
 """How each other fact changes it."""

@@ -132,7 +132,13 @@ class Lanes:
             due: When that opens by itself, or None.
         """
         first = run.started_at is None
-        name = lane_name(run.scopes, kind=run.kind, first=first, exempt=run.exempt)
+        name = lane_name(
+            run.scopes,
+            kind=run.kind,
+            first=first,
+            exempt=run.exempt,
+            waits=run.replay_of is not None,
+        )
         lane = self._lane(run.app, run.workflow, name)
         if lane is None:
             scope = self.gate(run.app, run.workflow, gate)

@@ -5,9 +5,10 @@ from typing import Any
 
 import msgspec
 
+from duraton_api.view.flow.holds import Hold, Workflow, pause_of, read_holds
 from duraton_api.view.flow.schema import PROJECT
 from duraton_api.view.shapes import WaitingShape
-from duraton_api.view.states import RunState
+from duraton_api.view.states import Pause, RunState
 from duraton_api.view.times import maybe_iso
 from duraton_engine.state.lanes import (
     CONCURRENCY,
@@ -115,6 +116,13 @@ class Gates:
         self._db = db
         self._stated = stated
         self._known: dict[int, WaitingShape | None] = {}
+        self._holds: dict[Workflow, Hold] | None = None
+
+    def budget(self, run: RunState) -> Pause | None:
+        """The pause that its workflow's budget is to a run, or None."""
+        if self._holds is None:
+            self._holds = read_holds(self._db)
+        return pause_of(self._holds, run) if self._holds else None
 
     def waiting(self, run: RunState) -> WaitingShape | None:
         """Why a run waits; all runs of a lane wait for the same."""

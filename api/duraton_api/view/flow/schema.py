@@ -82,6 +82,23 @@ CREATE TABLE starts (
     first INTEGER,
     PRIMARY KEY (event, app, workflow)
 ) WITHOUT ROWID;
+CREATE TABLE holds (
+    app TEXT NOT NULL,
+    workflow TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    axis TEXT NOT NULL,
+    tokens INTEGER NOT NULL,
+    cost INTEGER NOT NULL,
+    PRIMARY KEY (app, workflow)
+) WITHOUT ROWID;
+CREATE TABLE spend_hours (
+    app TEXT NOT NULL,
+    workflow TEXT NOT NULL,
+    hour INTEGER NOT NULL,
+    tokens INTEGER NOT NULL,
+    cost INTEGER NOT NULL,
+    PRIMARY KEY (app, workflow, hour)
+) WITHOUT ROWID;
 CREATE TABLE flow_counts (
     app TEXT NOT NULL,
     workflow TEXT NOT NULL,
@@ -120,8 +137,24 @@ CREATE VIEW event_runs AS
     );
 """
 
-FLOW_NAMES = ("scopes", "holders", "lanes", "queued", "windows", "starts", "flow_counts")
+FLOW_NAMES = (
+    "scopes",
+    "holders",
+    "lanes",
+    "queued",
+    "windows",
+    "starts",
+    "holds",
+    "spend_hours",
+    "flow_counts",
+)
 """Its tables, as they are dropped when the view is rebuilt."""
 
 PROJECT = "project"
 """The kind of the registry's entry that has the project's ceiling."""
+
+HELD = (
+    "(r.kind = 'main' AND ifnull(json_extract(r.detail, '$.exempt'), 0) = 0 AND EXISTS"
+    " (SELECT 1 FROM holds h WHERE h.app = r.app AND h.workflow = r.workflow))"
+)
+"""Of a run `r` that has not ended and does not execute: whether a budget holds it."""
