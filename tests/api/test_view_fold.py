@@ -276,6 +276,7 @@ def test_search_finds_data_ids_and_errors(view, journal):
 def test_every_fact_is_known_to_the_view():
     facts = {kind for kind in record_types().values() if issubclass(kind, Fact)}
     assert set(handled()) == facts
+    assert len(handled()) == len(facts), "a fact is folded or ignored, not both"
 
 
 def test_facts_stand_where_they_are_said_to(view, journal):

@@ -34,9 +34,6 @@ from duraton_api.http.keys import ApiKey, digest_of
 PRICES = {"version": "1", "models": {"m": {"input": 1.0, "output": 1.0}}}
 """Dollars a million tokens."""
 
-later = pytest.mark.xfail(reason="GET /flow-state reads no windows, buffers or ceiling yet")
-no_budget = pytest.mark.xfail(reason="budgets are not carried out yet")
-
 
 # How the documents' texts are read ---------------------------------------------------
 
@@ -203,7 +200,6 @@ async def test_the_project_wide_ceiling(engines):
         assert len(await engine.runs(status="completed")) == 10
 
 
-@later
 async def test_the_curl_line_of_the_ceiling(engines):
     async with engines(engines.working("busy", 10)) as engine:
         http = Http(engine)
@@ -451,7 +447,6 @@ async def test_cap_of_cost(engines):
         assert "maxCost" in run.error.message and len(engine.executions) == 3
 
 
-@no_budget
 async def test_budget(engines):
     async def ask():
         return {"model": "m", "usage": {"prompt_tokens": 4_000, "completion_tokens": 0}}
@@ -535,7 +530,6 @@ async def test_together_group(engines):
 # What curl shows -------------------------------------------------------------------------
 
 
-@later
 @pytest.mark.parametrize("control", ["debounce", "batch"])
 async def test_the_curl_line_of_flow_state(engines, control):
     # One workflow cannot have both (P13), so each row of the answer is shown by itself.

@@ -43,8 +43,6 @@ IGNORED: Final[frozenset[type[Fact]]] = frozenset(
         acts.JobRunsAdded,
         acts.JobBatchSent,
         acts.JobDropped,
-        j.BucketsRated,
-        j.KeysExpired,
         j.BudgetTicked,
         j.BudgetWarned,
         j.PlacesAsked,
