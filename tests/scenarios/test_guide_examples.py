@@ -53,14 +53,14 @@ class Models:
 
 
 async def test_the_programs_of_the_guide_to_ai_spend(duraton):
-    summary, _, rank, extract, test = examples("docs/guides/ai-spend.md")
+    summary, _, rank, extract, budget, test = examples("docs/guides/ai-spend.md")
     models = Models()
     names = {
         "client": models,
         "ask": models.ask,
         "call_house_model": lambda: {"in": 5, "out": 2, "order": [2, 1]},
     }
-    for program in (summary, rank, extract, test):
+    for program in (summary, rank, extract, budget, test):
         exec(compile(program, "docs/guides/ai-spend.md", "exec"), names)
     async with duraton(
         [names[f"{each}_wf"] for each in ("summarize", "rank", "extract")]
@@ -83,6 +83,16 @@ async def test_the_programs_of_the_guide_to_ai_spend(duraton):
         assert [step.spend.tokens for step in run.steps] == [620, 620]
         assert run.status == "completed"
     await names["test_the_run_is_halted"]()
+    names["ask"] = lambda: {"usage": {"total_tokens": 600}}
+    async with duraton(names["triage_wf"]) as engine:
+        [answer] = await engine.send("ticket.opened")
+        await engine.advance("2m")
+        run = await engine.run(answer.run_id)
+        assert (run.status, run.paused_by.reason, run.spend.tokens) == ("paused", "budget", 1200)
+        [warning] = await engine.events(name="duraton.budget.warning")
+        assert (await engine.event(warning.id)).data["tokens"] == 1200
+        await engine.advance("62m")
+        assert (await engine.run(answer.run_id)).status == "completed"
 
 
 async def test_the_tests_of_the_guide_to_failed_runs_pass(tmp_path, monkeypatch):
