@@ -229,6 +229,9 @@ class Drive:
         act = "retry-from-step" if details else "replay"
         await self.insist(lambda: self.engine.act(run, act, dedupe_id=dedupe, **details))
 
+    async def ceiling(self, ceiling):
+        await self.insist(lambda: self.engine.set_ceiling(ceiling))
+
     async def bulk(self, act, **filters):
         """A careful caller looks whether the job is there before asking again."""
 

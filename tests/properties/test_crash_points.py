@@ -8,8 +8,10 @@ import os
 
 import pytest
 from crash_points import DOUBTS, KILLS, OPENS, Stop, check, go
-from programs import PROGRAMS
+from flow_programs_of_crashes import FLOW_PROGRAMS
+from programs import PROGRAMS as PLAIN
 
+PROGRAMS = {**PLAIN, **FLOW_PROGRAMS}
 ALL = os.environ.get("DURATON_TEST_POINTS") == "all"
 SHARE = 1 if ALL else 71
 """One in so many points is stopped at."""
