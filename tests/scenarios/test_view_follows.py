@@ -12,6 +12,7 @@ from tests.api.facts import plain
 
 from duraton import (
     BatchConfig,
+    BudgetConfig,
     ConcurrencyConfig,
     DebounceConfig,
     PriorityConfig,
@@ -82,11 +83,15 @@ class Flows:
             made["token_throttle"] = TokenThrottleConfig(100, "20s", key=self.key())
         if chance.random() < 0.4:
             then = chance.choice(["wait", "refuse", "stop", "join"])
-            made["together"] = TogetherConfig(max=chance.randint(1, 2), then=then)
+            group = chance.choice([None, "g"])
+            most = 2 if group else chance.randint(1, 2)
+            made["together"] = TogetherConfig(max=most, then=then, group=group)
             made["key"] = self.key()
         if chance.random() < 0.4:
             mode = chance.choice(["skip", "cancel"])
             made["singleton"] = SingletonConfig(key=self.key(), mode=mode)
+        if chance.random() < 0.3:
+            made["budget"] = BudgetConfig(max_tokens=200, window_ms="30s")
         if chance.random() < 0.3:
             made["priority"] = PriorityConfig(chance.choice([-5_000, 20_000]))
         draw = chance.random()
@@ -188,7 +193,9 @@ def in_the_view(engine):
     gates = {}
     for row in db.execute("SELECT num, app, workflow, control, scope, due FROM scopes"):
         num, app, flow, control, scope, due = row
-        gates[num] = f"{control}\0{scope}" if control not in ("runner", "turn") else control
+        gates[num] = (
+            f"{control}\0{scope}" if control not in ("runner", "turn", "project") else control
+        )
         if due is not None:
             found["due"][app, flow, gates[num]] = due
         order = [db.execute(RUN, (turn.run,)).fetchone()[0] for turn in line(db, num)]
@@ -311,7 +318,9 @@ async def happen(engine, flows, chance, runs):
             await engine.act(chance.choice(runs), act)
         except RefusedError:
             pass
-    elif draw < 0.64:
+    elif draw < 0.62:
+        await engine.set_ceiling(chance.choice([0, 1, 3]))
+    elif draw < 0.65:
         await engine.register(flows.all())
     elif draw < 0.67:
         await engine.crash(down=chance.choice([None, "3s"]))
@@ -333,6 +342,7 @@ async def test_the_views_queues_are_the_engines(seed, monkeypatch):
         for _ in range(chance.randint(20, 50)):
             await happen(engine, flows, chance, runs)
             await compare(engine)
+        await engine.set_ceiling(0)
         for run in await engine.runs(status="paused"):
             await engine.act(run.id, "resume")
         await engine.advance("10m")

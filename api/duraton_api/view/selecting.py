@@ -7,6 +7,7 @@ import msgspec
 
 from duraton_api.view import shapes
 from duraton_api.view.flow.holds import status_conditions
+from duraton_api.view.flow.reasons import Gates
 from duraton_api.view.reads import Reads, RunFilter, run_conditions
 from duraton_api.view.render import EventInfo, run_fields
 from duraton_api.view.states import RunState
@@ -45,18 +46,20 @@ def sample_runs(reads: Reads, wanted: RunFilter) -> tuple[int, list[shapes.RunIt
             f" LIMIT {SAMPLE_MAX}"
         )
         (total,) = db.execute(count, values).fetchone()
-        rows = db.execute(query, values).fetchall()
-    return total, [
-        shapes.RunItem(
-            **run_fields(
-                _run_decoder.decode(row["detail"]),
-                row["status"],
-                EventInfo(row["name"], None, None),
-                whole=False,
+        gates = Gates(db, reads.stated)
+        runs = [
+            shapes.RunItem(
+                **run_fields(
+                    _run_decoder.decode(row["detail"]),
+                    row["status"],
+                    EventInfo(row["name"], None, None),
+                    whole=False,
+                    gates=gates,
+                )
             )
-        )
-        for row in rows
-    ]
+            for row in db.execute(query, values)
+        ]
+    return total, runs
 
 
 _ORDER = "ifnull(json_extract(r.detail, '$.endedAt'), r.created_at), r.num"

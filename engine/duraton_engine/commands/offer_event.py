@@ -46,6 +46,7 @@ def offer_event(
         caller=message.caller,
         origin=f"event:{message.place}",
         post=message.post,
+        at=message.envelope.at if message.envelope is not None else 0,
     )
     outcome = take_start(tx, engine, slot, start, absorb=True)
     if outcome.kind != PROBED:
@@ -100,7 +101,7 @@ def _join_open(look: Look, start: Start, data: Any) -> bool:
         window = tx.state.get(tables.WINDOWS, (*of, scope))
         if window is None:
             return False
-        if tx.now > window.due:
+        if _at(look, start) > window.due:
             # Its quiet period did occur: it fires as it stands (P11).
             fire_window(tx, look.engine, of, scope)
             return False
@@ -112,8 +113,9 @@ def _join_open(look: Look, start: Start, data: Any) -> bool:
     if buffer is None:
         return False
     size = text_bytes(start.events[0].event.data)
-    if tx.now > buffer.due or buffer.bytes + size > look.engine.settings.batch_bytes_max:
-        why = "time" if tx.now > buffer.due else "bytes"
+    late = _at(look, start) > buffer.due
+    if late or buffer.bytes + size > look.engine.settings.batch_bytes_max:
+        why = "time" if late else "bytes"
         flush_buffer(tx, look.engine, of, scope, why)
         return False
     _fill(look, start, scope, data, buffer.due, opened=False)
@@ -128,7 +130,13 @@ def _open(look: Look, start: Start, data: Any) -> None:
         return
     assert controls.batch is not None, "a workflow that absorbs has one of the two"
     scope = start.flow.scope(controls.batch.key, data)
-    _fill(look, start, scope, data, look.tx.now + controls.batch.timeout_ms, opened=True)
+    due = _at(look, start) + controls.batch.timeout_ms
+    _fill(look, start, scope, data, due, opened=True)
+
+
+def _at(look: Look, start: Start) -> int:
+    """When an event reached its scope, for its window or buffer."""
+    return min(start.at, look.tx.now) if start.at else look.tx.now
 
 
 def _slide(look: Look, start: Start, scope: str, data: Any, *, opened: bool) -> None:
@@ -142,7 +150,7 @@ def _slide(look: Look, start: Start, scope: str, data: Any, *, opened: bool) -> 
         event_id=taken.event.id,
         place=taken.place,
         caller=taken.caller,
-        due=look.tx.now + debounce.period_ms,
+        due=_at(look, start) + debounce.period_ms,
         opened=opened,
         post=start.post,
         idempotency=idempotency.claim(look, data),

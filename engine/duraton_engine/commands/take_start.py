@@ -46,6 +46,8 @@ class Start:
         n: Which use of that id.
         attempt: That step's attempt.
         tick: The cron tick, or None.
+        at: When its event was recorded, milliseconds since 1970 UTC; 0 for now. By it windows
+            and buffers count, so that a home that comes to it late merges no two bursts (P11).
         word: What its group has said to it: `room`, `full`, or empty where it was not asked.
         granted: The gate keys under which it has a place already, or None.
     """
@@ -61,6 +63,7 @@ class Start:
     n: int = 0
     attempt: int = 0
     tick: int | None = None
+    at: int = 0
     word: str = ""
     granted: tuple[str, ...] | None = None
 
