@@ -91,7 +91,7 @@ def _path(value: Any) -> str:
 
 
 def _group(value: Any) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= GROUP_LENGTH_MAX:
+    if not isinstance(value, str) or not 0 < len(value) <= GROUP_LENGTH_MAX or "\0" in value:
         raise ValueError
     return value
 
@@ -114,7 +114,7 @@ SHIFT = whole(-PERIOD_MS_MAX, PERIOD_MS_MAX, " of milliseconds")
 PATH = Rule("a dotted path into the event's data without empty segments", _path)
 MONEY = Rule("a number of dollars above 0", above_zero)
 PERCENT = Rule("a number above 0 and at most 100", _percent)
-GROUP = Rule(f"a text of 1 to {GROUP_LENGTH_MAX} characters", _group)
+GROUP = Rule(f"a text of 1 to {GROUP_LENGTH_MAX} characters and no zero character", _group)
 
 
 class Concurrency(msgspec.Struct, frozen=True):

@@ -159,7 +159,7 @@ def _take_over(
     if isinstance(held, Block):
         return False
     # Its place passes on with all its gates.
-    look.granted, look.victim = victim.gates, victim
+    look.granted, look.victim, look.passes = victim.gates, victim, True
     run = unended_run(tx.state, look.slot, lane.head)
     begin(look, run.id, held, None, run, granted=message.run)
     return True

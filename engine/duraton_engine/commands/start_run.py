@@ -128,7 +128,8 @@ def begin(
             name="StoppedError",
             code=RUN_STOPPED,
         )
-        end_run(tx, engine, slot, look.victim, CANCELLED, error=error, keep_gates=True)
+        passes = look.passes
+        end_run(tx, engine, slot, look.victim, CANCELLED, error=error, keep_gates=passes)
     # 2: the fact's own number is new for ever, so it serves as the token's.
     token = Token(tx.partition, tx.epoch, tx.next_seq)
     fact = facts.RunStarted(

@@ -39,6 +39,7 @@ class Look:
         waits: Whether `together` lets it wait whatever the flow says: a replay (P40).
         victim: The run that ends for it (`together` with `stop`), or None.
         granted: The gate keys under which it has a place already, or None.
+        passes: Whether that place is the victim's, which therefore does not give it back.
     """
 
     __slots__ = (
@@ -49,6 +50,7 @@ class Look:
         "flow",
         "granted",
         "kind",
+        "passes",
         "scopes",
         "slot",
         "tx",
@@ -84,6 +86,7 @@ class Look:
         self.waits = waits
         self.victim: RunState | None = None
         self.granted: tuple[str, ...] | None = None
+        self.passes = False
 
     @property
     def of(self) -> Key:

@@ -9,7 +9,13 @@ from duraton_schemas.records.journal import RunStarted
 
 
 def find(look: Look) -> Seat | None:
-    """The runner that a run would go to, or None where none has room."""
+    """The runner that a run would go to, or None where none has room.
+
+    A workflow that is not registered has none, though an older runner may offer it still:
+    nobody knows what holds its runs back, so they wait until it comes back (P38).
+    """
+    if look.flow is None:
+        return None
     return look.engine.room.find(look.app, look.workflow)
 
 
