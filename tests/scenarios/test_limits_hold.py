@@ -108,9 +108,6 @@ async def test_limits_hold_while_a_workflow_is_taken_away_and_comes_back(
         assert [run.status for run in await engine.runs()] == ["completed"] * 6
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a firing is let go while its workflow is not registered, uncounted"
-)
 @pytest.mark.parametrize(
     "gathers",
     [
@@ -139,9 +136,6 @@ async def test_a_singleton_holds_while_its_workflow_is_taken_away_and_comes_back
 # Limits that a redeploy makes tighter ---------------------------------------------
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a keyed row is swept when its time by the old period is over"
-)
 async def test_the_last_start_counts_by_a_longer_period(engine_of):
     # P5, P20: an hour since the last start has to pass, whatever was registered then.
     def throttled(ms):
@@ -156,7 +150,6 @@ async def test_the_last_start_counts_by_a_longer_period(engine_of):
         assert starts(engine) == [0]
 
 
-@pytest.mark.xfail(strict=True, reason="admissions are swept when the old period is over")
 async def test_admissions_count_by_a_longer_period(engine_of):
     # P20: admissions already logged still count.
     def limited(ms):

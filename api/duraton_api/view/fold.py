@@ -44,6 +44,7 @@ IGNORED: Final[frozenset[type[Fact]]] = frozenset(
         acts.JobBatchSent,
         acts.JobDropped,
         j.BudgetTicked,
+        j.PeriodsChanged,
         j.BudgetWarned,
         j.PlacesAsked,
         j.AskClosed,

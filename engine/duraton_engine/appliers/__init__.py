@@ -89,6 +89,7 @@ APPLIERS: Mapping[type[Fact], Applier] = {
     facts.LanesReviewed: lanes.lanes_reviewed,
     facts.RunsRescoped: starts.runs_rescoped,
     facts.BucketsRated: places.buckets_rated,
+    facts.PeriodsChanged: places.periods_changed,
     facts.KeysExpired: places.keys_expired,
     facts.BudgetTicked: budget.budget_ticked,
     facts.WorkflowHeld: budget.workflow_held,

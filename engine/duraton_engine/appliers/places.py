@@ -182,7 +182,7 @@ def _live_until(state: StateWriter, number: int, key: Key) -> int | None:
     """Until when a row counts, or None where it is gone."""
     if number == tables.THROTTLES.number:
         throttle = state.get(tables.THROTTLES, key)
-        return None if throttle is None else throttle.next
+        return None if throttle is None else max(throttle.next, throttle.keep)
     if number == tables.BUCKETS.number:
         bucket = state.get(tables.BUCKETS, key)
         return None if bucket is None else bucket.empty_at // 1_000_000 + bucket.per_ms
@@ -201,6 +201,21 @@ def _forget(state: StateWriter, number: int, key: Key) -> None:
     if number == tables.RATES.number:
         for row, _ in scan_all(state, tables.ADMISSIONS, key):
             state.delete(tables.ADMISSIONS, row)
+
+
+def periods_changed(state: StateWriter, fact: facts.PeriodsChanged) -> None:
+    """Starts and admissions that were counted are kept for as long as they count now."""
+    of = (fact.slot, fact.app, fact.workflow)
+    if fact.throttle_ms is not None:
+        for key, _ in scan_all(state, tables.THROTTLES, of):
+            throttle = state.edit(tables.THROTTLES, key)
+            throttle.keep = throttle.last // 1_000_000 + fact.throttle_ms + 1
+    if fact.rate_ms is not None:
+        for key, _ in scan_all(state, tables.RATES, of):
+            newest = 0
+            for row, _ in scan_all(state, tables.ADMISSIONS, key):
+                newest = int(row[4])
+            state.edit(tables.RATES, key).until = newest + fact.rate_ms
 
 
 def buckets_rated(state: StateWriter, fact: facts.BucketsRated) -> None:

@@ -10,7 +10,6 @@ from duraton_engine.state import tables
 from duraton_engine.state.flow import UNSEEN
 from duraton_engine.state.reading import input_of
 from duraton_schemas.records import journal as facts
-from duraton_schemas.records.common import Scopes
 from duraton_schemas.slots import home_slot, partition_of
 from duraton_streams.partition.machine import Transition
 from duraton_streams.state.table import Key, scan_all
@@ -26,7 +25,8 @@ def review_flows(tx: Transition, engine: EngineContext, before: Mapping[Home, Fl
 
     Limits and periods are read anew by every decision. What has to be done here is, in order:
 
-    1. Buckets keep their levels under the new rate (P32).
+    1. Buckets keep their levels under the new rate (P32), and what starts and admissions
+       have used counts for the new periods, however long.
     2. Where keys changed, all unended runs are counted by the new ones; executing ones are
        never stopped.
     3. All lanes are looked at.
@@ -41,13 +41,16 @@ def review_flows(tx: Transition, engine: EngineContext, before: Mapping[Home, Fl
         slot = home_slot(app, workflow)
         if partition_of(slot, tx.partitions) != tx.partition:
             continue
-        if old is not None and new is not None and old.controls == new.controls:
+        if new is None:
+            continue  # its app may come back; until then its runs wait, counted as they were
+        if old is not None and old.controls == new.controls:
             continue
         of = (slot, app, workflow)
         # 1
         _rate_buckets(tx, of, old, new)
+        _stretch_periods(tx, of, old, new)
         # 2
-        if (old.keys if old is not None else None) != (new.keys if new is not None else None):
+        if old is None or old.keys != new.keys:
             _rescope(tx, of, new)
         # 3
         if tx.state.get(tables.WAITING, of) is not None:
@@ -59,13 +62,13 @@ def review_flows(tx: Transition, engine: EngineContext, before: Mapping[Home, Fl
         # 5
         _fire_gone(tx, engine, of, new)
         # 6
-        budgets = [flow.controls.budget if flow is not None else None for flow in (old, new)]
-        if budgets[0] != budgets[1] and tx.state.get(tables.SPENDING, of) is not None:
+        budget = old.controls.budget if old is not None else None
+        if budget != new.controls.budget and tx.state.get(tables.SPENDING, of) is not None:
             tick_budget(tx, engine, of)
 
 
-def _rate_buckets(tx: Transition, of: Key, old: Flow | None, new: Flow | None) -> None:
-    control = new.controls.token_throttle if new is not None else None
+def _rate_buckets(tx: Transition, of: Key, old: Flow | None, new: Flow) -> None:
+    control = new.controls.token_throttle
     if control is None or not tx.state.scan(tables.BUCKETS, of, 1):
         return
     before = old.controls.token_throttle if old is not None else None
@@ -76,7 +79,26 @@ def _rate_buckets(tx: Transition, of: Key, old: Flow | None, new: Flow | None) -
         tx.emit(int(of[0]), rated)
 
 
-def _rescope(tx: Transition, of: Key, flow: Flow | None) -> None:
+def _stretch_periods(tx: Transition, of: Key, old: Flow | None, new: Flow) -> None:
+    """Rows are kept for as long as they count, which the new periods may change."""
+    throttle, rate = new.controls.throttle, new.controls.rate_limit
+    before = old.controls if old is not None else None
+    same = before is not None and (before.throttle, before.rate_limit) == (throttle, rate)
+    counted = bool(tx.state.scan(tables.THROTTLES, of, 1)) or bool(
+        tx.state.scan(tables.RATES, of, 1)
+    )
+    if same or not counted:
+        return
+    changed = facts.PeriodsChanged(
+        app=str(of[1]),
+        workflow=str(of[2]),
+        throttle_ms=-(-throttle.per_ms // throttle.limit) if throttle is not None else None,
+        rate_ms=rate.per_ms if rate is not None else None,
+    )
+    tx.emit(int(of[0]), changed)
+
+
+def _rescope(tx: Transition, of: Key, flow: Flow) -> None:
     slot, app, workflow = int(of[0]), str(of[1]), str(of[2])
     changed: list[facts.RunScopes] = []
     for key, run in scan_all(tx.state, tables.RUNS, (slot,)):
@@ -84,7 +106,7 @@ def _rescope(tx: Transition, of: Key, flow: Flow | None) -> None:
             continue
         given = input_of(tx.state, slot, str(key[1]))
         event = given.events[0] if given.events else None
-        scopes: Scopes | None = flow.scopes(event) if flow is not None else None
+        scopes = flow.scopes(event)
         if scopes != run.scopes:
             changed.append(facts.RunScopes(run=run.id, scopes=scopes))
     for first in range(0, len(changed), RUNS_A_FACT):
@@ -105,10 +127,8 @@ def _firing_gates(tx: Transition, of: Key) -> list[str]:
         after = (*of, gate, (1 << 64) - 1)
 
 
-def _fire_gone(tx: Transition, engine: EngineContext, of: Key, flow: Flow | None) -> None:
+def _fire_gone(tx: Transition, engine: EngineContext, of: Key, flow: Flow) -> None:
     """A control that was removed lets go what it gathered."""
-    if flow is None:
-        return  # its app may come back; until then its windows fire at their time
     if flow.controls.debounce is None:
         for key, _ in scan_all(tx.state, tables.WINDOWS, of):
             fire_window(tx, engine, of, str(key[3]))

@@ -49,10 +49,12 @@ class Throttle(msgspec.Struct, array_like=True):
     Attributes:
         last: Its time in nanoseconds since 1970 UTC, its fraction kept (P5).
         next: When the next was allowed as it started, milliseconds since 1970 UTC.
+        keep: Until when it counts by a period that was stated since; 0 where none was.
     """
 
     last: int
     next: int
+    keep: int = 0
 
 
 class Bucket(msgspec.Struct, array_like=True):

@@ -65,6 +65,7 @@ from duraton_schemas.records.journal.starts import GateArmed as GateArmed
 from duraton_schemas.records.journal.starts import KeysExpired as KeysExpired
 from duraton_schemas.records.journal.starts import LaneMoved as LaneMoved
 from duraton_schemas.records.journal.starts import LanesReviewed as LanesReviewed
+from duraton_schemas.records.journal.starts import PeriodsChanged as PeriodsChanged
 from duraton_schemas.records.journal.starts import RunScopes as RunScopes
 from duraton_schemas.records.journal.starts import RunsRescoped as RunsRescoped
 from duraton_schemas.records.journal.starts import StartDeclined as StartDeclined

@@ -245,6 +245,20 @@ class BucketsRated(Fact, kw_only=True):
     per_ms: int
 
 
+class PeriodsChanged(Fact, kw_only=True):
+    """A throttle's or a rate limit's period is another: what was used counts for the new one.
+
+    Attributes:
+        throttle_ms: The spacing of starts, or None where there is no throttle.
+        rate_ms: The span of the rate limit, or None where there is none.
+    """
+
+    app: str
+    workflow: str
+    throttle_ms: int | None = None
+    rate_ms: int | None = None
+
+
 class KeysExpired(Fact, kw_only=True):
     """What is kept by key and no longer counts is swept, up to a time and a number.
 
