@@ -6,6 +6,7 @@ spend elsewhere is told there.
 
 from duraton_engine.context import EngineContext
 from duraton_engine.effects import Metered
+from duraton_engine.state.flow import Late
 from duraton_engine.state.objects import RunState
 from duraton_schemas.prices import PriceTable
 from duraton_schemas.records.common import SPEND_MAX, StepSpend
@@ -16,7 +17,7 @@ MODELS_LENGTH_MAX = 500
 
 
 def spend_of(
-    tx: Transition, engine: EngineContext, run: RunState | None, usage: list[FrameUsage]
+    tx: Transition, engine: EngineContext, run: RunState | Late | None, usage: list[FrameUsage]
 ) -> StepSpend | None:
     """What an attempt of a step used, to be written into its fact.
 

@@ -13,13 +13,25 @@ SWEPT_AT_ONCE = 10
 
 
 def spend(
-    state: StateWriter, slot: int, run: RunState, used: Spend, at: int, budget_at: int | None
+    state: StateWriter,
+    of: Key,
+    run: RunState | None,
+    used: Spend,
+    at: int,
+    budget_at: int | None,
 ) -> None:
     """A run's step used AI: its workflow's spend grows, whether it has a budget or not.
 
     A run that a person exempted from the budget is so only until now, if that holds.
+
+    Args:
+        state: The state.
+        of: The slot, the app, the workflow.
+        run: The run, or None where it has ended.
+        used: What the step used.
+        at: When that was recorded, milliseconds since 1970 UTC.
+        budget_at: When the budget is looked at for it, or None.
     """
-    of = (slot, run.app, run.workflow)
     second = at // 1_000
     key = (*of, second)
     old = state.get(tables.SPENT, key)
@@ -31,7 +43,7 @@ def spend(
         spending.cost += used.cost
     if budget_at is not None:
         _arm(state, of, spending, budget_at)
-    if spending.held:
+    if spending.held and run is not None:
         run.exempt = False
     oldest = second - WINDOW_MS_MAX // 1_000
     for row, _ in state.scan(tables.SPENT, of, SWEPT_AT_ONCE):

@@ -77,11 +77,9 @@ def take_throttle(state: StateWriter, slot: int, run: RunState, taken: Throttled
     rearm(state, slot, run, gate_of(THROTTLE, scope), taken.next)
 
 
-def drain_bucket(state: StateWriter, slot: int, run: RunState, bucket: Drained) -> None:
-    """AI tokens were used: the bucket's level sinks (P32)."""
-    scope = run.scopes.token_throttle if run.scopes is not None else None
-    assert scope is not None, "a tokenThrottle counts it"
-    key = (slot, run.app, run.workflow, scope)
+def drain_bucket(state: StateWriter, of: Key, scope: str, bucket: Drained) -> None:
+    """AI tokens were used by a run of a workflow: the level of its bucket sinks (P32)."""
+    key = (*of, scope)
     if scope and state.get(tables.BUCKETS, key) is None:
         expire(state, tables.BUCKETS, key, bucket.empty_at // 1_000_000 + bucket.per_ms)
     new = flow.Bucket(bucket.empty_at, bucket.tokens, bucket.per_ms)
@@ -130,6 +128,18 @@ def _admit(state: StateWriter, key: Key, seq: int, at: int, rate: Rated) -> None
             break
     state.insert(tables.ADMISSIONS, (*key, at, seq), flow.MARK)
     state.put(tables.RATES, key, flow.Rate(count + 1, rate.until))
+
+
+LATE_MS = 3_600_000
+"""For how long a run that ended while it executed may still report what it used."""
+
+
+def expect_late(state: StateWriter, slot: int, run: RunState, at: int) -> None:
+    """A run ends while it executes: what its runner still reports as used counts (DESIGN 8)."""
+    scope = run.scopes.token_throttle if run.scopes is not None else None
+    key, until = (slot, run.id), at + LATE_MS
+    state.put(tables.LATE, key, flow.Late(run.app, run.workflow, scope, until))
+    expire(state, tables.LATE, key, until)
 
 
 # Expiry -----------------------------------------------------------------------
@@ -189,12 +199,21 @@ def _live_until(state: StateWriter, number: int, key: Key) -> int | None:
     if number == tables.RATES.number:
         rate = state.get(tables.RATES, key)
         return None if rate is None else rate.until
+    if number == tables.LATE.number:
+        late = state.get(tables.LATE, key)
+        return None if late is None else late.until
     claim = state.get(tables.KEYS, key)
     return None if claim is None else claim.until
 
 
 def _forget(state: StateWriter, number: int, key: Key) -> None:
-    swept: tuple[Table[Any], ...] = (tables.THROTTLES, tables.BUCKETS, tables.RATES, tables.KEYS)
+    swept: tuple[Table[Any], ...] = (
+        tables.THROTTLES,
+        tables.BUCKETS,
+        tables.RATES,
+        tables.KEYS,
+        tables.LATE,
+    )
     for table in swept:
         if table.number == number:
             state.delete(table, key)

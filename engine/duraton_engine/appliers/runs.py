@@ -4,6 +4,7 @@ from duraton_engine.appliers.lanes import dequeue, enqueue
 from duraton_engine.appliers.places import (
     claim_start,
     close_keys,
+    expect_late,
     give_places,
     open_keys,
     take_places,
@@ -214,6 +215,8 @@ def run_ended(state: StateWriter, fact: facts.RunEnded) -> None:
     dequeue(state, slot, run)
     for due, target in _timers(slot, run):
         state.clear_timer(due, target)
+    if fact.late:
+        expect_late(state, slot, run, fact.at)
     _end_token(state, slot, run, fact.at)
     close_keys(state, slot, run)
     for joined, _ in scan_all(state, tables.JOINED, (slot, run.id)):

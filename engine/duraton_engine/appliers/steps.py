@@ -9,7 +9,7 @@ from duraton_engine.state.objects import RunState, StepState, step_key
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records.common import add_spend
 from duraton_schemas.values import text_bytes
-from duraton_streams.state.table import StateWriter
+from duraton_streams.state.table import Key, StateWriter
 
 
 def _answered(run: RunState) -> None:
@@ -33,14 +33,26 @@ def _spend(
     fact: "facts.StepCompleted | facts.StepFailed | facts.StepDiscarded",
 ) -> None:
     """What the step used counts for its run, its bucket and its workflow."""
-    slot, used = fact.slot, fact.spend
+    used = fact.spend
     if used is None:
         return
     run.spend = add_spend(run.spend, used)
-    if fact.drained is not None:
-        drain_bucket(state, slot, run, fact.drained)
-    if used.tokens or used.cost:
-        spend(state, slot, run, used, fact.at, fact.budget_at)
+    scope = run.scopes.token_throttle if run.scopes is not None else None
+    _count(state, (fact.slot, run.app, run.workflow), run, scope, fact)
+
+
+def _count(
+    state: StateWriter,
+    of: Key,
+    run: RunState | None,
+    scope: str | None,
+    fact: "facts.StepCompleted | facts.StepFailed | facts.StepDiscarded",
+) -> None:
+    used = fact.spend
+    if fact.drained is not None and scope is not None:
+        drain_bucket(state, of, scope, fact.drained)
+    if used is not None and (used.tokens or used.cost):
+        spend(state, of, run, used, fact.at, fact.budget_at)
 
 
 def step_called(state: StateWriter, fact: facts.StepCalled) -> None:
@@ -130,11 +142,16 @@ def step_due(state: StateWriter, fact: facts.StepDue) -> None:
 
 
 def step_discarded(state: StateWriter, fact: facts.StepDiscarded) -> None:
-    """The answer changes nothing; where the run goes on, its spend still counts."""
+    """The answer changes nothing; its spend still counts, for a while after the run's end too."""
     slot = fact.slot
-    if fact.spend is not None and state.get(tables.RUNS, (slot, fact.run)) is not None:
-        run = state.edit(tables.RUNS, (slot, fact.run))
-        _spend(state, run, fact)
+    if fact.spend is None:
+        return
+    if state.get(tables.RUNS, (slot, fact.run)) is not None:
+        _spend(state, state.edit(tables.RUNS, (slot, fact.run)), fact)
+        return
+    late = state.get(tables.LATE, (slot, fact.run))
+    if late is not None:
+        _count(state, (slot, late.app, late.workflow), None, late.scope, fact)
 
 
 def wait_acknowledged(state: StateWriter, fact: facts.WaitAcknowledged) -> None:

@@ -52,6 +52,7 @@ def _stale(
         known = run is not None and step_key(frame.step, frame.n) in run.steps
         did_work = frame.output is not None or frame.error is not None
         if did_work and not known:
+            late = None if run is not None else tx.state.get(tables.LATE, (slot, frame.run))
             discarded = facts.StepDiscarded(
                 run=frame.run,
                 step=frame.step,
@@ -59,11 +60,12 @@ def _stale(
                 attempt=frame.attempt,
                 token=frame.token,
                 reason="stale token" if run is not None else "the run has ended",
-                spend=spend_of(tx, engine, run, frame.usage),
+                spend=spend_of(tx, engine, run or late, frame.usage),
             )
-            if run is not None:
-                discarded.drained = debit(tx, engine, slot, run, discarded.spend)
-                discarded.budget_at = look_again_at(tx, engine, slot, run, discarded.spend)
+            of = run or late
+            if of is not None:
+                discarded.drained = debit(tx, engine, slot, of, discarded.spend)
+                discarded.budget_at = look_again_at(tx, engine, slot, of, discarded.spend)
             tx.emit(slot, discarded)
     tx.effect(ToRunner(call.boot, stale_answer(frame, tx.epoch)))
 

@@ -55,6 +55,9 @@ def end_run(
     if run.kind == "main":
         tx.publish(outcome_record(tx, run, given, status, output, error))
     ended = facts.RunEnded(run=run.id, status=status, output=output, error=error)
+    flow = engine.registrations.flow(run.app, run.workflow)
+    # Its runner may be in the middle of a call that is paid for all the same.
+    ended.late = tell and run.epoch > 0 and flow is not None and flow.metered
     options = engine.registrations.workflow(run.app, run.workflow)
     handles = options is not None and options.on_failure and run.kind == "main"
     if status == FAILED and handles:

@@ -8,7 +8,7 @@ from duraton_engine.context import EngineContext
 from duraton_engine.controls.flow import Flow
 from duraton_engine.controls.look import Block, Look
 from duraton_engine.state import tables
-from duraton_engine.state.flow import Spending
+from duraton_engine.state.flow import Late, Spending
 from duraton_engine.state.lanes import BUDGET, gate_of
 from duraton_engine.state.objects import RunState
 from duraton_schemas.controls import Budget
@@ -64,7 +64,7 @@ def next_tick(now: int, tick_ms: int) -> int:
 
 
 def look_again_at(
-    tx: Transition, engine: EngineContext, slot: int, run: RunState, spend: StepSpend | None
+    tx: Transition, engine: EngineContext, slot: int, run: RunState | Late, spend: StepSpend | None
 ) -> int | None:
     """When the budget is looked at for new spend, for the fact that records it."""
     if spend is None or not (spend.tokens or spend.cost):

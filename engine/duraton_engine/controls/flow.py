@@ -24,10 +24,21 @@ class Flow:
         counted: Whether its runs are counted anywhere, so that they have scopes.
         takes: Whether anything but being counted stands between an event and a run.
         budgeted: Whether its spend may hold it.
+        metered: Whether what its runs spend changes anything: a budget, a tokenThrottle.
         keys: By what its runs are counted; where it changes they are counted anew.
     """
 
-    __slots__ = ("_paths", "app", "budgeted", "controls", "counted", "keys", "options", "takes")
+    __slots__ = (
+        "_paths",
+        "app",
+        "budgeted",
+        "controls",
+        "counted",
+        "keys",
+        "metered",
+        "options",
+        "takes",
+    )
 
     def __init__(self, app: str, options: WorkflowOptions, together: Together | None) -> None:
         controls = options.read_controls() if options.controls() else _NONE
@@ -37,6 +48,7 @@ class Flow:
         self.options = options
         self.controls = controls
         self.budgeted = controls.budget is not None
+        self.metered = self.budgeted or controls.token_throttle is not None
         self.keys = _keys(controls)
         self.counted = any(key is not None for key in self.keys)
         self.takes = any(

@@ -8,6 +8,7 @@ from duraton_engine.context import EngineContext
 from duraton_engine.controls.flow import Flow
 from duraton_engine.controls.look import Block, Look
 from duraton_engine.state import tables
+from duraton_engine.state.flow import Late
 from duraton_engine.state.lanes import TOKEN_THROTTLE, gate_of
 from duraton_engine.state.objects import RunState
 from duraton_schemas.records.common import Drained, Scopes, StepSpend
@@ -46,14 +47,17 @@ def due(look: Look, scope: str) -> int | None:
 
 
 def debit(
-    tx: Transition, engine: EngineContext, slot: int, run: RunState, spend: StepSpend | None
+    tx: Transition, engine: EngineContext, slot: int, run: RunState | Late, spend: StepSpend | None
 ) -> Drained | None:
     """What a step's tokens make of its run's bucket, for the fact that records the step."""
     if spend is None or spend.tokens <= 0:
         return None
     flow = engine.registrations.flow(run.app, run.workflow)
     control = flow.controls.token_throttle if flow is not None else None
-    scope = run.scopes.token_throttle if run.scopes is not None else None
+    if isinstance(run, Late):
+        scope = run.scope
+    else:
+        scope = run.scopes.token_throttle if run.scopes is not None else None
     if control is None or scope is None:
         return None
     now = tx.now * _NS

@@ -96,6 +96,22 @@ class KeyClaim(msgspec.Struct, array_like=True):
     until: int
 
 
+class Late(msgspec.Struct, array_like=True):
+    """A run that ended while it executed.
+
+    Attributes:
+        app: Its app.
+        workflow: Its workflow.
+        scope: The scope of its bucket of AI tokens, or None.
+        until: Until when what it used still counts, milliseconds since 1970 UTC.
+    """
+
+    app: str
+    workflow: str
+    scope: str | None
+    until: int
+
+
 class RunRef(msgspec.Struct, array_like=True):
     """A run, found by a key of its own."""
 

@@ -104,6 +104,9 @@ SPENT = Table("spent", 68, flow.Spent)
 SPENDING = Table("spending", 69, flow.Spending)
 """(slot, app, workflow)"""
 
+LATE = Table("late", 77, flow.Late)
+"""(slot, run): runs that ended while they executed, whose spend may still be reported"""
+
 MarkTable = Table[flow.Mark]
 
 TABLES = (
@@ -156,6 +159,7 @@ TABLES = (
     HOLDINGS,
     SPENT,
     SPENDING,
+    LATE,
     *acts.TABLES,
 )
 

@@ -196,6 +196,7 @@ class RunEnded(Fact, kw_only=True):
         error: Why it failed or was cancelled.
         failure_run: The id of the onFailure execution that this fact creates, or None.
         failure: That execution.
+        late: Whether what its runner still reports as used is to be counted.
     """
 
     run: str
@@ -204,6 +205,7 @@ class RunEnded(Fact, kw_only=True):
     error: ErrorInfo | None = None
     failure_run: str | None = None
     failure: RunCreated | None = None
+    late: bool = False
 
 
 class RunPaused(Fact, kw_only=True):
