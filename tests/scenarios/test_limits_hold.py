@@ -5,6 +5,7 @@ from tests.cases.flow_tools import (
     CLOCK,
     Load,
     in_use,
+    scripted,
     send_each,
     starts,
     statuses,
@@ -81,6 +82,27 @@ async def test_a_stopping_start_that_was_granted_a_place_leaves_none_behind(engi
         assert await in_use(engine) == 0
         await send_each(engine, [{}] * 3, name="other")
         assert await in_use(engine) == 2
+
+
+# Places in a group ----------------------------------------------------------------
+
+
+async def test_a_run_that_started_by_another_runs_place_gets_its_own_later(engine_of):
+    # The second starts by the place that the first, now paused, had asked for. When it
+    # goes on after its sleep, its own first ask is still open, and answered only then.
+    group = {"together": TogetherConfig(max=1, group="g")}
+    async with engine_of(scripted(**group), working(10, name="v", **group)) as engine:
+        await engine.send("v", {})
+        do = [["work", 1], ["sleep", 5], ["work", 1]]
+        [first] = await engine.send("w", {"do": do})
+        await engine.send("v", {})
+        [second] = await engine.send("w", {"do": do})
+        await engine.act(first.run_id, "pause")
+        await engine.advance("1m")
+        assert await statuses(engine, second.run_id) == ["completed"]
+        await engine.act(first.run_id, "resume")
+        await engine.advance("1m")
+        assert await statuses(engine, first.run_id) == ["completed"]
 
 
 # Workflows that are taken away and come back --------------------------------------

@@ -118,6 +118,10 @@ def place_answered(
     elif not _take_over(tx, engine, of, lane, message):
         _close(tx, slot, message, "full")
     engine.asking[(of, message.lane)] = None
+    run = tx.state.get(tables.RUNS, (slot, message.run))
+    if run is not None and run.queued:
+        # It may have started by another's ask meanwhile, and now wait in another lane.
+        engine.asking[(of, run.lane)] = None
 
 
 def _take(
