@@ -105,6 +105,18 @@ async def test_a_run_that_started_by_another_runs_place_gets_its_own_later(engin
         assert await statuses(engine, first.run_id) == ["completed"]
 
 
+async def test_flow_state_says_that_a_group_holds_back_where_there_is_no_ceiling(engine_of):
+    async with engine_of(working(5, together=TogetherConfig(max=1, group="g"))) as engine:
+        await send_each(engine, [{}] * 3)
+        await engine.settle()
+        [scope] = (await engine.flow_detail("w", control="project")).scopes
+        assert (scope.waiting, scope.group) == (2, "g")
+        assert scope.why == "as many runs of the group g work as may"
+        await engine.set_ceiling(1)
+        [scope] = (await engine.flow_detail("w", control="project")).scopes
+        assert scope.why == "as many runs of the project execute as may, or of the group g"
+
+
 # Workflows that are taken away and come back --------------------------------------
 
 ONE_AT_A_TIME = {

@@ -151,7 +151,16 @@ class Describer:
         else:
             shape.why = _ALWAYS.get(control, "")
             if control == PROJECT:
-                shape.limit = ceiling(self._db)
+                self._project(shape, controls)
+
+    def _project(self, shape: ScopeShape, controls: Controls) -> None:
+        """Places that the project slot gives: by the ceiling, by the workflow's group, or both."""
+        shape.limit = ceiling(self._db)
+        shape.group = controls.together.group if controls.together is not None else None
+        if shape.group is not None and shape.limit:
+            shape.why += f", or of the group {shape.group}"
+        elif shape.group is not None:
+            shape.why = f"as many runs of the group {shape.group} work as may"
 
     def _throttle(self, shape: ScopeShape, row: sqlite3.Row, controls: Controls) -> None:
         if controls.throttle is not None:
