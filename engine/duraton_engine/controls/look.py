@@ -37,6 +37,7 @@ class Look:
         first: Whether it has not started before.
         exempt: Whether the budget does not hold it.
         victim: The run that ends for it (`together` with `stop`), or None.
+        takes_over: Whether the places of that run under gate keys pass on to it.
         granted: The gate keys under which it has a place already, or None.
     """
 
@@ -50,6 +51,7 @@ class Look:
         "kind",
         "scopes",
         "slot",
+        "takes_over",
         "tx",
         "victim",
         "workflow",
@@ -79,6 +81,7 @@ class Look:
         self.first = first
         self.exempt = exempt
         self.victim: RunState | None = None
+        self.takes_over = False
         self.granted: tuple[str, ...] | None = None
 
     @property

@@ -41,9 +41,15 @@ def group_of(key: str) -> str | None:
 
 
 def check(look: Look) -> Block | None:
-    """Held back until the project slot has given a place under each key."""
+    """Held back until the project slot has given a place under each key.
+
+    A run that is stopped for a start leaves it its places (P25).
+    """
     keys = keys_of(look)
     if not keys or look.granted == keys:
+        return None
+    if look.victim is not None and look.victim.gates == keys:
+        look.granted, look.takes_over = keys, True
         return None
     return Block(PROJECT)
 

@@ -1,0 +1,60 @@
+"""The ways in which flow programs are carried out, by name."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from flow_compare import both
+from flow_engine import Carrying
+from flow_programs import make
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way.
+
+    Attributes:
+        options: Of `Carrying`.
+        crashes: Of 100 actions, how many are crashes.
+        exact: Whether the outcome is compared with the model's.
+        shuffled: Whether partitions take their turns in random order.
+    """
+
+    options: dict[str, Any] = field(default_factory=dict)
+    crashes: int = 0
+    exact: bool = False
+    shuffled: bool = False
+    adjust: Callable[[Any], Any] = lambda program: program
+
+    def make(self, seed, profile=None):
+        return self.adjust(make(seed, crashes=self.crashes, profile=profile))
+
+    async def carry_out(self, program):
+        options = dict(self.options)
+        if self.shuffled:
+            options["order"] = random.Random(program.seed)
+        if self.exact:
+            carrying, model = await both(program, **options)
+            return carrying, bool(model.ties)
+        return await Carrying(program, **options).go(), False
+
+
+WAYS = {
+    "exact": Way(exact=True),
+    "exact-serve": Way({"transport": "serve"}, exact=True),
+    "one": Way(crashes=12),
+    "twelve": Way({"partitions": 12}, crashes=6),
+    "turns": Way({"partitions": 12}, crashes=3, shuffled=True),
+    "serve": Way({"partitions": 3, "transport": "serve"}, crashes=12),
+}
+
+
+def attempt(way, program):
+    """The error with which a program fails, or None."""
+    try:
+        asyncio.run(WAYS[way].carry_out(program))
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is what is looked for
+        return error
+    return None
