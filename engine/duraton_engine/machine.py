@@ -39,7 +39,8 @@ from duraton_engine.commands import (
 from duraton_engine.commands.ask_place import ask_places, place_answered
 from duraton_engine.commands.invocation import stop
 from duraton_engine.commands.open_gates import lanes_awaited, start_opened
-from duraton_engine.commands.release import release
+from duraton_engine.commands.release import release, tell_project
+from duraton_engine.commands.withdraw_ask import withdraw_ask
 from duraton_engine.context import EngineContext
 from duraton_engine.decoding import POST_HEADER, decode_input, header, wanted_registry
 from duraton_engine.effects import Reply
@@ -105,7 +106,9 @@ _MESSAGES: Mapping[type, Callable[[Transition, EngineContext, int, Any], None]] 
     messages.ShapeRefused: wait_for_event.shape_refused,
     messages.RegistryReported: wait_shapes.registry_reported,
     messages.PlaceAsked: grant_place.place_asked,
+    messages.AskWithdrawn: grant_place.ask_withdrawn,
     messages.PlaceReturned: grant_place.place_returned,
+    messages.PlacesFree: grant_place.places_free,
     messages.HoldingTold: grant_place.holding_told,
     messages.PlaceAnswered: place_answered,
     messages.JobRunAsked: run_job.job_run_asked,
@@ -195,8 +198,7 @@ class EngineMachine:
     def decide(self, tx: Transition, item: Input) -> None:
         engine = self.engine
         engine.registrations.refresh(tx.state, tx.registry)
-        engine.openings.clear()
-        engine.asking.clear()
+        engine.clear()
         self._decide(tx, item)
         self._follow_up(tx)
 
@@ -208,6 +210,8 @@ class EngineMachine:
                 start_opened(tx, engine)
             if engine.asking:
                 ask_places(tx, engine)
+        if engine.returning or engine.wanted:
+            tell_project(tx, engine)
 
     def _decide(self, tx: Transition, item: Input) -> None:
         engine, value = self.engine, item.value
@@ -237,8 +241,7 @@ class EngineMachine:
 
     def quarantine(self, tx: Transition, item: Input, error: Exception) -> bool:
         value = item.value
-        self.engine.openings.clear()
-        self.engine.asking.clear()
+        self.engine.clear()
         if isinstance(value, tuple):
             run_id = str(value[2]) if value[1] in ("run", "step") else ""
             if value[1] == "cron":
@@ -262,6 +265,7 @@ class EngineMachine:
             return False
         stop(tx, run, "paused")
         release(tx, self.engine, run)
+        withdraw_ask(tx, self.engine, run)
         info = ErrorInfo(message=str(error), name=type(error).__name__, code="quarantine")
         tx.emit(slot, facts.RunQuarantined(run=run_id, error=info))
         self._follow_up(tx)

@@ -59,6 +59,8 @@ def ask_stood(state: StateWriter, fact: facts.AskStood) -> None:
     )
     state.put(tables.ASKS, (fact.slot, fact.run), ask)
     state.insert(tables.ASK_LINES, tables.ask_key(fact.slot, ask), flow.RunRef(fact.run))
+    if ask.then == "stop":
+        state.insert(tables.STOPPERS, tables.stopper_key(fact.slot, ask), flow.RunRef(fact.run))
 
 
 def ask_moved(state: StateWriter, fact: facts.AskMoved) -> None:
@@ -79,6 +81,8 @@ def _forget(state: StateWriter, slot: int, run: str) -> None:
     if ask is not None:
         state.delete(tables.ASK_LINES, tables.ask_key(slot, ask))
         state.delete(tables.ASKS, (slot, run))
+        if ask.then == "stop":
+            state.delete(tables.STOPPERS, tables.stopper_key(slot, ask))
 
 
 def place_granted(state: StateWriter, fact: facts.PlaceGranted) -> None:

@@ -101,6 +101,9 @@ def run_started(state: StateWriter, fact: facts.RunStarted) -> None:
     run.epoch, run.number, run.boot = fact.token_epoch, fact.token_number, fact.boot
     run.attempt = fact.attempt
     run.gates = tuple(fact.gates)
+    if fact.ready_at is not None:
+        run.sort_at += fact.ready_at - run.ready_at
+        run.ready_at = fact.ready_at
     if fact.granted is not None:
         asked = (slot, run.app, run.workflow, fact.granted)
         state.delete(tables.ASKED, asked)

@@ -4,6 +4,7 @@ from duraton_engine.commands.end_run import CANCELLED, end_run
 from duraton_engine.commands.invocation import hold
 from duraton_engine.commands.invoke_child import ask_again
 from duraton_engine.commands.open_gates import start_opened
+from duraton_engine.commands.withdraw_ask import withdraw_ask
 from duraton_engine.context import EngineContext
 from duraton_engine.controls.budget import rests
 from duraton_engine.effects import Reply
@@ -49,6 +50,7 @@ def pause_run(tx: Transition, engine: EngineContext, command: commands.PauseRun)
     if run is None:
         return
     if "manual" not in run.paused:
+        withdraw_ask(tx, engine, run)
         paused = facts.RunPaused(run=run.id, reason="manual", caller=command.caller)
         tx.emit(run_slot(run.id), paused)
         hold(tx, run)

@@ -10,7 +10,6 @@ from duraton_engine.state import tables
 from duraton_engine.state.flow import ProbedStart
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records import messages
-from duraton_schemas.slots import PROJECT_SLOT
 from duraton_streams.partition.machine import Transition
 
 
@@ -52,5 +51,4 @@ def probe_answered(
         answer_start(tx, slot, start, outcome)
         used = outcome.placed
     if granted is not None and not used:
-        returned = messages.PlaceReturned(app=app, workflow=workflow, keys=list(granted))
-        tx.send(PROJECT_SLOT, returned, source=slot)
+        engine.give_back((slot, app, workflow), granted)

@@ -65,7 +65,7 @@ def _refused(app: str, workflow: str) -> ErrorInfo:
     return ErrorInfo(
         message=(
             f"{app}/{workflow} takes no start of this key now: as many runs work as may, "
-            "or the run that it would join was started by another caller"
+            "or the run that it would join was started by another caller or is the one that asks"
         ),
         name="StartRefusedError",
         code=START_REFUSED,

@@ -13,7 +13,6 @@ from duraton_engine.state.flow import PROJECT, Lane
 from duraton_engine.state.reading import unended_run
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records import messages
-from duraton_schemas.slots import PROJECT_SLOT
 from duraton_streams.partition.machine import Transition
 from duraton_streams.partition.transition import first_slot
 from duraton_streams.state.table import Key
@@ -28,17 +27,19 @@ def gates_applied(tx: Transition) -> int:
 
 def ask_places(tx: Transition, engine: EngineContext) -> None:
     """Let the first runs of each lane that may have changed ask, as many as could start now."""
-    while engine.asking:
-        (of, name), _ = engine.asking.popitem()
-        lane = tx.state.get(tables.LANES, (*of, name))
-        if lane is None or lane.gate != PROJECT:
-            continue
+    asking = [(of, name, tx.state.get(tables.LANES, (*of, name))) for of, name in engine.asking]
+    engine.asking.clear()
+    standing = [
+        (of, name, lane) for of, name, lane in asking if lane is not None and lane.gate == PROJECT
+    ]
+    # In order, since who asks first may be answered first.
+    for of, name, lane in sorted(standing, key=lambda each: (each[2].sort, each[2].seq)):
         look = look_at(tx, engine, int(of[0]), unended_run(tx.state, int(of[0]), lane.head))
         held = admit(look)
         if isinstance(held, Seat) or held.gate != PROJECT:
             _move(tx, engine, of, name, lane, held)
             continue
-        _ask_lane(tx, look, of, name)
+        _ask_lane(tx, look, of, name, lane)
 
 
 def _move(
@@ -64,7 +65,7 @@ def _move(
         engine.opened(of, gate)
 
 
-def _ask_lane(tx: Transition, look: Look, of: Key, name: str) -> None:
+def _ask_lane(tx: Transition, look: Look, of: Key, name: str, lane: Lane) -> None:
     slot = int(of[0])
     asking = [
         row.run
@@ -92,11 +93,11 @@ def _ask_lane(tx: Transition, look: Look, of: Key, name: str) -> None:
             workflow=run.workflow,
             lane=name,
             keys=keys,
-            sort=run.sort_at,
+            sort=lane.sort if run_id == lane.head else run.sort_at,
             version=version,
             then="stop" if stops else "wait",
         )
-        tx.send(PROJECT_SLOT, message, source=slot, reply_to=slot)
+        look.engine.wanted.append((slot, message))
 
 
 def place_answered(
@@ -110,18 +111,21 @@ def place_answered(
         probe_answered(tx, engine, slot, message)
         return
     of = (slot, message.app, message.workflow)
-    lane = tx.state.get(tables.LANES, (*of, message.lane))
+    name = _lane_now(tx, slot, message)
+    lane = tx.state.get(tables.LANES, (*of, name))
     if message.answer == "grant":
         if not _take(tx, engine, of, lane, message):
-            _give_back(tx, slot, message)
+            engine.give_back(of, message.keys)
             _close(tx, slot, message, "returned")
     elif not _take_over(tx, engine, of, lane, message):
         _close(tx, slot, message, "full")
-    engine.asking[(of, message.lane)] = None
+    engine.asking[(of, name)] = None
+
+
+def _lane_now(tx: Transition, slot: int, message: messages.PlaceAnswered) -> str:
+    """The lane of the run that asked: a registration may have moved it meanwhile (P20)."""
     run = tx.state.get(tables.RUNS, (slot, message.run))
-    if run is not None and run.queued:
-        # It may have started by another's ask meanwhile, and now wait in another lane.
-        engine.asking[(of, run.lane)] = None
+    return run.lane if run is not None and run.queued else message.lane
 
 
 def _take(
@@ -163,7 +167,7 @@ def _take_over(
     if isinstance(held, Block):
         return False
     # Its place passes on with all its gates.
-    look.granted, look.victim, look.passes = victim.gates, victim, True
+    look.granted, look.victim, look.takes_over = victim.gates, victim, True
     run = unended_run(tx.state, look.slot, lane.head)
     begin(look, run.id, held, None, run, granted=message.run)
     return True
@@ -182,11 +186,6 @@ def _first(
     slot = int(of[0])
     look = look_at(tx, engine, slot, unended_run(tx.state, slot, lane.head))
     return look if keys_of(look) == tuple(message.keys) else None
-
-
-def _give_back(tx: Transition, slot: int, message: messages.PlaceAnswered) -> None:
-    returned = messages.PlaceReturned(app=message.app, workflow=message.workflow, keys=message.keys)
-    tx.send(PROJECT_SLOT, returned, source=slot)
 
 
 def _close(tx: Transition, slot: int, message: messages.PlaceAnswered, why: str) -> None:

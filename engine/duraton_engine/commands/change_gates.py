@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from duraton_engine.commands.release import tell_project
 from duraton_engine.context import EngineContext
 from duraton_engine.controls.look import look_at
 from duraton_engine.controls.project import keys_of
@@ -20,11 +21,14 @@ RUNS_A_FACT = 500
 def change_gates(tx: Transition, engine: EngineContext, version: int) -> None:
     """At every partition, in the transition that applies the change; in this order.
 
+    0. What this transition has given back is told first: it is not counted any more.
     1. Executing runs get the keys under which they count from here on; none is stopped.
     2. The project slot is told all of them, in order with this partition's asks and releases.
     3. Asks that are not answered no longer count.
     4. Lanes that wait for places, or for a gate that is gone, are looked at.
     """
+    # 0
+    tell_project(tx, engine)
     own = first_slot(tx.partition, tx.partitions)
     counts: Counter[tuple[str, str, tuple[str, ...]]] = Counter()
     changed: dict[int, list[facts.RunGates]] = {}

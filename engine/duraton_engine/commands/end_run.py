@@ -3,6 +3,7 @@
 from duraton_engine.commands.invocation import stop
 from duraton_engine.commands.record_event import wait_slot
 from duraton_engine.commands.release import release
+from duraton_engine.commands.withdraw_ask import withdraw_ask
 from duraton_engine.context import EngineContext
 from duraton_engine.outcomes import outcome_record
 from duraton_engine.state import objects, tables
@@ -51,6 +52,7 @@ def end_run(
     if tell:
         stop(tx, run, status)
     release(tx, engine, run, keep_gates=keep_gates)
+    withdraw_ask(tx, engine, run)
     _leave_waits(tx, slot, run, cancel_children=status == CANCELLED)
     if run.kind == "main":
         tx.publish(outcome_record(tx, run, given, status, output, error))

@@ -5,16 +5,19 @@ partitions report their counts by a newer version of the gate keys, nothing is g
 answered: asks stand in a line of their own until all have.
 """
 
+from heapq import heapify, heappop, heappush
+
 from duraton_engine.calls import PlacesFreed
 from duraton_engine.context import EngineContext
 from duraton_engine.controls.project import CEILING, group_of
 from duraton_engine.state import tables
-from duraton_engine.state.flow import Ask
+from duraton_engine.state.flow import Ask, RunRef
 from duraton_engine.state.objects import RegistryHead
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records import messages
 from duraton_schemas.slots import PROJECT_SLOT, partition_of
 from duraton_streams.partition.machine import Transition
+from duraton_streams.state.table import Key, Table
 
 UNSETTLED = ""
 """The line of asks that wait until all partitions count by the newest gate keys."""
@@ -45,7 +48,33 @@ def place_asked(
     if not settled(tx):
         _stand(tx, name, ask, UNSETTLED)
         return
-    _weigh(tx, engine, name, ask, stands=False)
+    line = _line_before(tx, engine, ask)
+    if line is None or ask.then == "refuse":
+        _weigh(tx, engine, name, ask, stands=False)
+        return
+    _stand(tx, name, ask, line)
+    _serve(tx, engine, message.keys)
+
+
+def _line_before(tx: Transition, engine: EngineContext, ask: Ask) -> str | None:
+    """The key under which places are free and that somebody waits for who came earlier.
+
+    There is one only between a return and what its home asks for, or where a transition's
+    share was used up.
+    """
+    place = (tables.SORT_BIAS + ask.sort, ask.seq)
+    for key in ask.keys:
+        if any(head < place for head, _, _ in _head(tx, key)) and _room(tx, engine, key):
+            return key
+    return None
+
+
+def ask_withdrawn(
+    tx: Transition, engine: EngineContext, slot: int, message: messages.AskWithdrawn
+) -> None:
+    """An ask is taken back; if it was granted meanwhile, its lane takes or returns the place."""
+    if tx.state.get(tables.ASKS, (PROJECT_SLOT, message.run)) is not None:
+        tx.emit(PROJECT_SLOT, facts.AskGone(run=message.run))
 
 
 def settled(tx: Transition) -> bool:
@@ -74,10 +103,10 @@ def _weigh(tx: Transition, engine: EngineContext, name: str, ask: Ask, *, stands
     """
     full = next((key for key in ask.keys if not _room(tx, engine, key)), None)
     if ask.then == "refuse":
-        _answer_probe(tx, name, ask, full, stands=stands)
+        _answer_probe(tx, engine, name, ask, full, stands=stands)
         return True
     if full is None:
-        _grant(tx, name, ask)
+        _grant(tx, engine, name, ask)
         return True
     if ask.then == "stop" and full != CEILING and _holds(tx, ask, full):
         if stands:
@@ -97,10 +126,35 @@ def _holds(tx: Transition, ask: Ask, key: str) -> bool:
     return tx.state.get(tables.HOLDERS, holder) is not None
 
 
-def _answer_probe(tx: Transition, name: str, ask: Ask, full: str | None, *, stands: bool) -> None:
+def _let_stop(tx: Transition, engine: EngineContext, key: str, share: int) -> None:
+    """A group is full: starts that stop a run of their own flow wait for nothing more (P24).
+
+    Wherever they stand: whom they stop leaves them its places under all its keys.
+    """
+    after = None
+    while share > 0:
+        rows = tx.state.scan(tables.STOPPERS, (PROJECT_SLOT, key), 1, after)
+        if not rows:
+            return
+        name = rows[0][1].run
+        ask = tx.state.get(tables.ASKS, (PROJECT_SLOT, name))
+        assert ask is not None, "an ask that stands in a line is kept"
+        if not _holds(tx, ask, key):
+            # Nor do the others of its flow.
+            after = (PROJECT_SLOT, key, ask.app, ask.workflow, (1 << 64) - 1)
+            continue
+        tx.emit(PROJECT_SLOT, facts.AskGone(run=name))
+        _answer(tx, name, ask, "full")
+        share -= 1
+    tx.call_at(tx.now, PlacesFreed((key,)))
+
+
+def _answer_probe(
+    tx: Transition, engine: EngineContext, name: str, ask: Ask, full: str | None, *, stands: bool
+) -> None:
     """A start that may be refused: by the group's count, not by the ceiling's (P28)."""
-    if full is None and ask.claim:
-        _grant(tx, name, ask)
+    if full is None and ask.claim and _line_before(tx, engine, ask) is None:
+        _grant(tx, engine, name, ask)
         return
     if stands:
         tx.emit(PROJECT_SLOT, facts.AskGone(run=name))
@@ -126,7 +180,7 @@ def _stand(tx: Transition, name: str, ask: Ask, line: str) -> None:
     tx.emit(PROJECT_SLOT, stood)
 
 
-def _grant(tx: Transition, name: str, ask: Ask) -> None:
+def _grant(tx: Transition, engine: EngineContext, name: str, ask: Ask) -> None:
     granted = facts.PlaceGranted(
         run=name,
         app=ask.app,
@@ -136,6 +190,9 @@ def _grant(tx: Transition, name: str, ask: Ask) -> None:
     )
     tx.emit(PROJECT_SLOT, granted)
     _answer(tx, name, ask, "grant")
+    key = ask.keys[0]
+    if group_of(key) is not None and not _room(tx, engine, key):
+        _let_stop(tx, engine, key, engine.settings.starts_max)
 
 
 def _answer(tx: Transition, name: str, ask: Ask, answer: str) -> None:
@@ -164,6 +221,14 @@ def place_returned(
         keys=message.keys,
     )
     tx.emit(PROJECT_SLOT, released)
+    if message.serve:
+        _serve(tx, engine, message.keys)
+
+
+def places_free(
+    tx: Transition, engine: EngineContext, slot: int, message: messages.PlacesFree
+) -> None:
+    """What was returned before has its turn."""
     _serve(tx, engine, message.keys)
 
 
@@ -187,40 +252,67 @@ def places_freed(tx: Transition, engine: EngineContext, call: PlacesFreed) -> No
     """There may be room under some keys, or under any: after a start or a used up share."""
     if call.keys is None:
         serve_all(tx, engine)
-    else:
-        _serve(tx, engine, list(call.keys))
+        return
+    for key in call.keys:
+        if group_of(key) is not None and not _room(tx, engine, key) and settled(tx):
+            _let_stop(tx, engine, key, engine.settings.starts_max)
+    _serve(tx, engine, list(call.keys))
 
 
 def serve_all(tx: Transition, engine: EngineContext) -> None:
     """Weigh what waits before every key, for example since a limit was raised."""
     if partition_of(PROJECT_SLOT, tx.partitions) != tx.partition or not settled(tx):
         return
-    lines: list[str] = []
-    after = None
-    while rows := tx.state.scan(tables.ASK_LINES, (PROJECT_SLOT,), 1, after):
-        line = str(rows[0][0][1])
-        lines.append(line)
-        after = (PROJECT_SLOT, line, (1 << 64) - 1)
-    _serve(tx, engine, lines)
+    _serve(tx, engine, _names(tx, tables.ASK_LINES, (1 << 64) - 1))
+    for key in _names(tx, tables.STOPPERS, "\U0010ffff"):
+        if not _room(tx, engine, key):
+            _let_stop(tx, engine, key, engine.settings.starts_max)
+
+
+def _names(tx: Transition, table: Table[RunRef], last: int | str) -> list[str]:
+    """The keys before which asks stand, each once; `last` is above what follows a key."""
+    found: list[str] = []
+    after: Key | None = None
+    while rows := tx.state.scan(table, (PROJECT_SLOT,), 1, after):
+        found.append(str(rows[0][0][1]))
+        after = (PROJECT_SLOT, found[-1], last)
+    return found
 
 
 def _serve(tx: Transition, engine: EngineContext, lines: list[str]) -> None:
-    """Weigh what stands before some keys, in order, as long as there is room."""
+    """Weigh what stands before some keys, as long as there is room.
+
+    In one order for all of them, since an ask that stands before one key may need the others.
+    """
     if not settled(tx):
         return
-    share = engine.settings.starts_max
-    for number, line in enumerate(lines):
-        while share > 0:
-            if line != UNSETTLED and not _room(tx, engine, line):
-                break
-            rows = tx.state.scan(tables.ASK_LINES, (PROJECT_SLOT, line), 1)
-            if not rows:
-                break
-            name = rows[0][1].run
-            ask = tx.state.get(tables.ASKS, (PROJECT_SLOT, name))
-            assert ask is not None, "an ask that stands in a line is kept"
-            _weigh(tx, engine, name, ask, stands=True)
-            share -= 1
-        if share <= 0:
-            tx.call_at(tx.now, PlacesFreed(tuple(lines[number:])))
+    heads = [head for line in lines for head in _head(tx, line)]
+    heapify(heads)
+    for _ in range(engine.settings.starts_max):
+        line, name = _pop(tx, engine, heads)
+        if not name:
             return
+        ask = tx.state.get(tables.ASKS, (PROJECT_SLOT, name))
+        assert ask is not None, "an ask that stands in a line is kept"
+        _weigh(tx, engine, name, ask, stands=True)
+        for head in _head(tx, line):
+            heappush(heads, head)
+    if heads:
+        tx.call_at(tx.now, PlacesFreed(tuple(line for _, line, _ in heads)))
+
+
+def _pop(
+    tx: Transition, engine: EngineContext, heads: list[tuple[Key, str, str]]
+) -> tuple[str, str]:
+    """The line and the name of the first ask before whose key there is room, or empty texts."""
+    while heads:
+        _, line, name = heappop(heads)
+        if line == UNSETTLED or _room(tx, engine, line):
+            return line, name
+    return "", ""
+
+
+def _head(tx: Transition, line: str) -> list[tuple[Key, str, str]]:
+    """The first ask of a line, by its place there, or none."""
+    rows = tx.state.scan(tables.ASK_LINES, (PROJECT_SLOT, line), 1)
+    return [(key[2:], line, row.run) for key, row in rows]

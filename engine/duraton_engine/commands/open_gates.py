@@ -4,7 +4,7 @@ from duraton_engine.calls import LanesAwaited
 from duraton_engine.commands.fire_window import release_firing
 from duraton_engine.commands.start_run import begin
 from duraton_engine.context import EngineContext
-from duraton_engine.controls.admission import admit
+from duraton_engine.controls.admission import admit, let_go_at
 from duraton_engine.controls.look import Block, look_at
 from duraton_engine.state import tables
 from duraton_engine.state.flow import PROJECT, RUNNER
@@ -19,73 +19,113 @@ def start_opened(tx: Transition, engine: EngineContext) -> None:
     share = engine.settings.starts_max
     while engine.openings:
         of = next(iter(engine.openings))
-        gates = engine.openings[of]
-        gate = next(iter(gates))
-        del gates[gate]
-        if not gates:
-            del engine.openings[of]
-        share = _start_line(tx, engine, of, gate, share)
+        share = _start_lines(tx, engine, of, engine.openings[of], share)
         if share <= 0:
-            _later(tx, engine, of, gate)
+            _later(tx, engine)
             return
+        del engine.openings[of]
 
 
-def _later(tx: Transition, engine: EngineContext, of: Key, gate: str) -> None:
+def _later(tx: Transition, engine: EngineContext) -> None:
     """This transition's share is used up: the rest has its turn in the next."""
-    rest = {key: tuple(gates) for key, gates in engine.openings.items()}
-    rest[of] = (gate, *rest.get(of, ()))
-    engine.openings.clear()
-    for key, gates in rest.items():
-        call = LanesAwaited(int(key[0]), str(key[1]), str(key[2]), gates)
+    for key, gates in engine.openings.items():
+        call = LanesAwaited(int(key[0]), str(key[1]), str(key[2]), tuple(gates))
         tx.call_at(tx.now, call)
+    engine.openings.clear()
 
 
-def _start_line(tx: Transition, engine: EngineContext, of: Key, gate: str, share: int) -> int:
-    """Start the lanes before a gate, in order, until one is held back by the gate itself.
+def _start_lines(
+    tx: Transition, engine: EngineContext, of: Key, gates: dict[str, None], share: int
+) -> int:
+    """Start what stands before some gates, in one order for all, until they hold it back.
+
+    A run that stands before one gate may need the others, so an earlier comer at any of
+    them comes first. Firings that are held come after all lanes: their runs are the newest.
+
+    Args:
+        tx: The transition.
+        engine: The engine's context.
+        of: The slot, the app, the workflow.
+        gates: The gates; empty afterwards, unless the share was used up. More may come
+            in as runs end meanwhile.
+        share: How much this transition may still do.
 
     Returns:
-        What is left of the transition's share; 0 where there may be more to do.
+        What is left of the share; 0 where there may be more to do.
     """
-    slot, app, workflow = int(of[0]), str(of[1]), str(of[2])
     while share > 0:
-        rows = tx.state.scan(tables.LINES, (*of, gate), 1)
-        if not rows:
-            if not release_firing(tx, engine, of, gate):
-                return share
-            share -= 1
-            continue
-        lane_name = rows[0][1].lane
-        lane = tx.state.get(tables.LANES, (*of, lane_name))
-        assert lane is not None, "a lane that stands before a gate exists"
-        run = unended_run(tx.state, slot, lane.head)
-        look = look_at(tx, engine, slot, run)
-        held = admit(look)
-        if isinstance(held, Block):
-            if held.gate == gate:
-                _keep_time(tx, of, held)
-                return share
-            # A gate that opened by time makes its first run ready now, not before (P14).
-            shift = run.ready_at - run.sort_at
-            sort = max(run.sort_at, tx.now - shift) if _by_time(tx, of, gate) else run.sort_at
-            moved = facts.LaneMoved(
-                app=app,
-                workflow=workflow,
-                lane=lane_name,
-                gate=held.gate,
-                due=held.due,
-                sort=max(sort, lane.sort),
-            )
-            tx.emit(slot, moved)
-            if held.gate == PROJECT:
-                engine.asking[(of, lane_name)] = None
+        heads = sorted(
+            (key[4:], gate, standing.lane)
+            for gate in gates
+            for key, standing in tx.state.scan(tables.LINES, (*of, gate), 2)
+        )
+        if heads:
+            _, gate, lane = heads[0]
+            behind = heads[1][0] if len(heads) > 1 else None
+            if not _start_lane(tx, engine, of, gate, lane, behind):
+                gates.pop(gate, None)
+                continue
+        elif not gates:
+            return share
         else:
-            begin(look, run.id, held, None, run)
+            gate = next(iter(gates))
+            if not release_firing(tx, engine, of, gate):
+                del gates[gate]
+                continue
         share -= 1
     return share
 
 
-def _by_time(tx: Transition, of: Key, gate: str) -> bool:
-    return tx.state.get(tables.GATES, (*of, gate)) is not None
+def _start_lane(
+    tx: Transition, engine: EngineContext, of: Key, gate: str, name: str, behind: Key | None
+) -> bool:
+    """Start the first run of a lane, or move the lane to where it is held.
+
+    Args:
+        tx: The transition.
+        engine: The engine's context.
+        of: The slot, the app, the workflow.
+        gate: The gate before which the lane stands.
+        name: The lane.
+        behind: The sort key and seq of the lane that comes next, or None.
+
+    Returns:
+        Whether the gate may let more go; False where it is what holds the lane.
+    """
+    lane = tx.state.get(tables.LANES, (*of, name))
+    assert lane is not None, "a lane that stands before a gate exists"
+    run = unended_run(tx.state, int(of[0]), lane.head)
+    look = look_at(tx, engine, int(of[0]), run)
+    sort, ready = lane.sort, let_go_at(look)
+    if ready is not None and ready <= tx.now:
+        # It was ready once the throttle let it go, not before (P14).
+        sort = max(sort, ready - run.ready_at + run.sort_at)
+    if behind is not None and (tables.SORT_BIAS + sort, lane.seq) > behind:
+        _move(tx, of, name, Block(gate), sort)
+        return True
+    held = admit(look)
+    if not isinstance(held, Block):
+        begin(look, run.id, held, None, run)
+        return True
+    if held.gate == gate:
+        _keep_time(tx, of, held)
+        return False
+    _move(tx, of, name, held, sort)
+    if held.gate == PROJECT:
+        engine.asking[(of, name)] = None
+    return True
+
+
+def _move(tx: Transition, of: Key, name: str, held: Block, sort: int) -> None:
+    moved = facts.LaneMoved(
+        app=str(of[1]),
+        workflow=str(of[2]),
+        lane=name,
+        gate=held.gate,
+        due=held.due,
+        sort=sort,
+    )
+    tx.emit(int(of[0]), moved)
 
 
 def _keep_time(tx: Transition, of: Key, held: Block) -> None:
@@ -115,7 +155,7 @@ def start_waiting(tx: Transition, engine: EngineContext) -> bool:
     share = engine.settings.starts_max
     for of, _ in tx.state.scan(tables.AT_RUNNER, (), 10_000):
         if engine.room.find(str(of[1]), str(of[2])) is not None:
-            share = _start_line(tx, engine, of, RUNNER, share)
+            share = _start_lines(tx, engine, of, {RUNNER: None}, share)
             if share <= 0:
                 return True
     return False

@@ -8,6 +8,7 @@ from duraton_schemas.ids import run_slot
 from duraton_schemas.records import messages
 from duraton_schemas.slots import PROJECT_SLOT
 from duraton_streams.partition.machine import Transition
+from duraton_streams.partition.transition import first_slot
 
 
 def release(
@@ -31,7 +32,7 @@ def release(
     slot = run_slot(run.id)
     of = (slot, run.app, run.workflow)
     if run.gates and not keep_gates:
-        return_places(tx, slot, run, run.gates)
+        engine.give_back(of, run.gates)
     if run.scopes is not None:
         engine.opened(of, *released(run.scopes))
     if run.gates:
@@ -43,7 +44,24 @@ def release(
             engine.asking[(of, name)] = None
 
 
-def return_places(tx: Transition, slot: int, run: RunState, keys: tuple[str, ...]) -> None:
-    """Tell the project slot that a run no longer executes under its gate keys."""
-    returned = messages.PlaceReturned(app=run.app, workflow=run.workflow, keys=list(keys))
-    tx.send(PROJECT_SLOT, returned, source=slot)
+def tell_project(tx: Transition, engine: EngineContext) -> None:
+    """Tell the project slot what is given back and what is asked for, once all is decided.
+
+    A place that is free goes to who comes first, perhaps one whom the same end let ask
+    (P14, P21): so what is returned is counted first, and given once all has been asked for.
+    """
+    wanted = engine.wanted
+    freed: dict[str, None] = {}
+    for of, keys in engine.returning:
+        freed.update(dict.fromkeys(keys))
+        returned = messages.PlaceReturned(
+            app=str(of[1]), workflow=str(of[2]), keys=list(keys), serve=not wanted
+        )
+        tx.send(PROJECT_SLOT, returned, source=int(of[0]))
+    for slot, asked in wanted:
+        tx.send(PROJECT_SLOT, asked, source=slot, reply_to=slot)
+    if freed and wanted:
+        free = messages.PlacesFree(keys=list(freed))
+        tx.send(PROJECT_SLOT, free, source=first_slot(tx.partition, tx.partitions))
+    engine.returning.clear()
+    engine.wanted.clear()

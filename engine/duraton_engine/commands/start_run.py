@@ -2,14 +2,15 @@
 
 from duraton_engine.commands.end_run import CANCELLED, end_run
 from duraton_engine.commands.invocation import invoke_frame
-from duraton_engine.commands.release import return_places
+from duraton_engine.commands.withdraw_ask import withdraw_ask
 from duraton_engine.context import EngineContext
-from duraton_engine.controls.admission import admit, claim, overtaken
+from duraton_engine.controls.admission import admit, claim, let_go_at, overtaken
 from duraton_engine.controls.look import Block, Look, look_at
 from duraton_engine.effects import ToRunner
 from duraton_engine.errors import RUN_STOPPED
 from duraton_engine.room import Seat
 from duraton_engine.state.flow import RUNNER
+from duraton_engine.state.lanes import lane_name
 from duraton_engine.state.objects import RunState
 from duraton_engine.state.reading import input_of, unended_run
 from duraton_schemas.ids import Token
@@ -87,7 +88,7 @@ def start_or_queue(
         return
     tx.emit(slot, facts.RunReady(run=run.id, why=why, gate=held.gate, due=held.due))
     if kept:
-        return_places(tx, slot, run, kept)
+        engine.give_back(look.of, kept)
     _ask(look, run.id)
 
 
@@ -128,8 +129,10 @@ def begin(
             name="StoppedError",
             code=RUN_STOPPED,
         )
-        passes = look.passes
-        end_run(tx, engine, slot, look.victim, CANCELLED, error=error, keep_gates=passes)
+        kept = look.takes_over
+        end_run(tx, engine, slot, look.victim, CANCELLED, error=error, keep_gates=kept)
+    if run is not None and granted != run.id:
+        withdraw_ask(tx, engine, run)
     # 2: the fact's own number is new for ever, so it serves as the token's.
     token = Token(tx.partition, tx.epoch, tx.next_seq)
     fact = facts.RunStarted(
@@ -144,10 +147,13 @@ def begin(
         invoke=run.losses + 1 if run is not None else 1,
         results=run.results if run is not None else _carried(created),
         first=run is None or run.started_at is None,
+        ready_at=_throttled_until(look, run),
         granted=granted,
     )
     claim(look, fact)
     tx.emit(slot, fact)
+    if look.flow is not None and look.scopes is not None:
+        _stop_next(look)
     # 3
     text = str(token)
     engine.room.take(seat.boot, text)
@@ -161,3 +167,21 @@ def begin(
 def _carried(created: facts.RunCreated | None) -> int:
     """How many results a run has when it comes into being."""
     return created.replay.results if created is not None and created.replay is not None else 0
+
+
+def _throttled_until(look: Look, run: RunState | None) -> int | None:
+    """When a throttle let a first start go, where it was that what the run waited for."""
+    if run is None:
+        return None
+    let_go = let_go_at(look)
+    return let_go if let_go is not None and let_go > run.ready_at else None
+
+
+def _stop_next(look: Look) -> None:
+    """Where a flow stops its own runs, the next start need not wait for places any more."""
+    control = look.flow.controls.together if look.flow is not None else None
+    if control is None or control.then != "stop" or control.group is not None:
+        return  # a group's word comes from the project slot
+    for exempt in (False, True):
+        name = lane_name(look.scopes, kind=look.kind, first=True, exempt=exempt)
+        look.engine.asking[(look.of, name)] = None

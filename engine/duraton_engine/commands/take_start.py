@@ -164,8 +164,7 @@ def begin_run(
     started = create_run(tx, engine, slot, run, created, granted)
     if granted is not None and granted is not start.granted and not started:
         # The place that was to pass on has nobody to take it.
-        returned = messages.PlaceReturned(app=flow.app, workflow=flow.name, keys=list(granted))
-        tx.send(PROJECT_SLOT, returned, source=slot)
+        engine.give_back(look.of, granted)
     return Outcome(STARTED, run, placed=started and start.granted is not None)
 
 
@@ -186,6 +185,8 @@ def _together(look: Look, start: Start, blocker: RunState | None) -> Outcome | N
         if control.group is not None:
             if start.word == "full":
                 return declined(look, start, REFUSED, None)
+            if blocker is not None and blocker.gates and blocker.gates == keys_of(look):
+                return None  # it leaves its place to this start
             return None if start.word else _probe(look, start)
         if together.full(look, without=blocker):
             return declined(look, start, REFUSED, None)
@@ -235,10 +236,14 @@ def _probe(look: Look, start: Start) -> Outcome:
 
 
 def _join(look: Look, start: Start, run: RunState) -> Outcome:
-    """Only the same caller joins, or the system; to others nothing of the run is told (P26)."""
+    """Only the same caller joins, or the system; to others nothing of the run is told (P26).
+
+    A run's own step does not join it: it would wait for itself for ever.
+    """
     owner = input_of(look.tx.state, look.slot, run.id).caller.root
     root = start.caller.root
-    if root != owner and not root.startswith("system:"):
+    foreign = root != owner and not root.startswith("system:")
+    if foreign or run.id == start.parent:
         return declined(look, start, REFUSED, None)
     text = "\0".join(taken.event.data for taken in start.events)
     joined = facts.StartJoined(

@@ -46,6 +46,19 @@ def admit(look: Look) -> Block | Seat:
     return project.check(look) or seat
 
 
+def let_go_at(look: Look) -> int | None:
+    """When the throttles let a first start go, so that it was ready (P14); None for no throttle."""
+    scopes, flow = look.scopes, look.flow
+    if not look.first or scopes is None or flow is None or look.kind != "main":
+        return None
+    found: list[int | None] = []
+    if flow.controls.throttle is not None and scopes.throttle is not None:
+        found.append(throttle.due(look, scopes.throttle))
+    if flow.controls.token_throttle is not None and scopes.token_throttle is not None:
+        found.append(token_throttle.due(look, scopes.token_throttle))
+    return max((due for due in found if due is not None), default=None)
+
+
 def claim(look: Look, started: RunStarted) -> None:
     """Write what a start takes into its fact."""
     if look.scopes is not None and look.kind == "main":

@@ -38,8 +38,8 @@ class Look:
         exempt: Whether the budget does not hold it.
         waits: Whether `together` lets it wait whatever the flow says: a replay (P40).
         victim: The run that ends for it (`together` with `stop`), or None.
+        takes_over: Whether the places of that run under gate keys pass on to it.
         granted: The gate keys under which it has a place already, or None.
-        passes: Whether that place is the victim's, which therefore does not give it back.
     """
 
     __slots__ = (
@@ -50,9 +50,9 @@ class Look:
         "flow",
         "granted",
         "kind",
-        "passes",
         "scopes",
         "slot",
+        "takes_over",
         "tx",
         "victim",
         "waits",
@@ -85,8 +85,8 @@ class Look:
         self.exempt = exempt
         self.waits = waits
         self.victim: RunState | None = None
+        self.takes_over = False
         self.granted: tuple[str, ...] | None = None
-        self.passes = False
 
     @property
     def of(self) -> Key:

@@ -43,12 +43,13 @@ def group_of(key: str) -> str | None:
 def check(look: Look) -> Block | None:
     """Held back until the project slot has given a place under each key.
 
-    A run that is stopped for this one passes on its own, if its keys are the same (P25).
+    A run that is stopped for a start leaves it its places (P25).
     """
     keys = keys_of(look)
-    if look.granted is None and look.victim is not None and look.victim.gates == keys:
-        look.granted, look.passes = keys, True
     if not keys or look.granted == keys:
+        return None
+    if look.victim is not None and look.victim.gates == keys:
+        look.granted, look.takes_over = keys, True
         return None
     return Block(PROJECT)
 

@@ -70,14 +70,14 @@ def full(look: Look, without: RunState | None = None) -> bool:
 def longest(look: Look, scope: str) -> RunState | None:
     """The run of the flow and the key that has worked longest; of equals the older start (P25)."""
     state, now = look.tx.state, look.tx.now
-    found: tuple[int, int, RunState] | None = None
+    found: tuple[int, int, int, RunState] | None = None
     for key, _ in scan_all(state, tables.WORKING, (*look.of, scope)):
         run = state.get(tables.RUNS, (look.slot, str(key[4])))
         assert run is not None, "a run that works exists"
-        rank = (-(run.worked_ms + now - run.since), run.started_at or 0)
-        if found is None or rank < found[:2]:
+        rank = (-(run.worked_ms + now - run.since), run.started_at or 0, run.seq)
+        if found is None or rank < found[:3]:
             found = (*rank, run)
-    return found[2] if found is not None else None
+    return found[3] if found is not None else None
 
 
 def joinable(look: Look) -> RunState | None:

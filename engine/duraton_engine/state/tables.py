@@ -98,6 +98,8 @@ ASK_LINES = Table("ask_lines", 66, flow.RunRef)
 """(slot, line, sort key, seq)"""
 HOLDINGS = Table("holdings", 67, objects.Reported)
 """(slot, partition): the version of gate keys that a partition counts by"""
+STOPPERS = Table("stoppers", 78, flow.RunRef)
+"""(slot, group key, app, workflow, sort key, seq): asks that stop a run of their own flow"""
 
 SPENT = Table("spent", 68, flow.Spent)
 """(slot, app, workflow, second)"""
@@ -157,6 +159,7 @@ TABLES = (
     ASKS,
     ASK_LINES,
     HOLDINGS,
+    STOPPERS,
     SPENT,
     SPENDING,
     LATE,
@@ -185,6 +188,11 @@ def line_key(of: Key, lane: flow.Lane) -> Key:
 def ask_key(slot: int, ask: flow.Ask) -> Key:
     """A waiting ask's key in `ASK_LINES`."""
     return (slot, ask.line, SORT_BIAS + ask.sort, ask.seq)
+
+
+def stopper_key(slot: int, ask: flow.Ask) -> Key:
+    """A key in `STOPPERS` of a waiting ask; the group's is the first of its keys."""
+    return (slot, ask.keys[0], ask.app, ask.workflow, SORT_BIAS + ask.sort, ask.seq)
 
 
 def open_key(slot: int, run: objects.RunState, control: str, scope: str) -> Key:

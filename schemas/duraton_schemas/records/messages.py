@@ -290,11 +290,32 @@ class PlaceAnswered(Message, kw_only=True):
     number: int = 0
 
 
+class AskWithdrawn(Message, kw_only=True):
+    """The run that asked ended, was paused, or started by another's grant; to the project slot."""
+
+    run: str
+
+
 class PlaceReturned(Message, kw_only=True):
-    """A run no longer executes, or a grant was of no use; to the project slot."""
+    """A run no longer executes, or a grant was of no use; to the project slot.
+
+    Attributes:
+        app: Its app.
+        workflow: Its workflow.
+        keys: The gate keys under which it was counted.
+        serve: Whether who waits is looked at; otherwise the home asks for more, and then
+            sends `PlacesFree`.
+    """
 
     app: str
     workflow: str
+    keys: list[str]
+    serve: bool = True
+
+
+class PlacesFree(Message, kw_only=True):
+    """All is asked for that came of what was returned under these keys; to the project slot."""
+
     keys: list[str]
 
 

@@ -17,11 +17,12 @@ class PlacesAsked(Fact, kw_only=True):
 
 
 class AskClosed(Fact, kw_only=True):
-    """At the home: an ask was answered and no run started by it.
+    """At the home: an ask was answered and no run started by it, or it was taken back.
 
     Attributes:
         run: The run that it named.
-        why: `returned` where nobody could take the place, `full` where there was none.
+        why: `returned` where nobody could take the place, `full` where there was none,
+            `withdrawn` where the run needs none any more.
     """
 
     app: str
@@ -118,7 +119,7 @@ class AskMoved(Fact, kw_only=True):
 
 
 class AskGone(Fact, kw_only=True):
-    """At the project slot: an ask that stood was answered without a place."""
+    """At the project slot: an ask that stood was answered without a place, or taken back."""
 
     run: str
 

@@ -109,6 +109,8 @@ class RunStarted(Fact, kw_only=True):
         invoke: Which invoke since the last answer this is (P38).
         results: How many results the invocation carries.
         first: Whether it is the run's first start.
+        ready_at: When a throttle let it go, where that was later than it came: its order
+            from here on goes by it (P14, P19). Otherwise None.
         throttled: What a first start takes of the throttle, or None.
         gates: The gate keys under which it is counted across workflows (DESIGN 4).
         granted: The run whose ask it uses up, or None where it needed none.
@@ -126,6 +128,7 @@ class RunStarted(Fact, kw_only=True):
     invoke: int = 1
     results: int = 0
     first: bool = False
+    ready_at: int | None = None
     throttled: Throttled | None = None
     gates: list[str] = []
     granted: str | None = None

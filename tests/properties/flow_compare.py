@@ -1,0 +1,96 @@
+"""Holds what the engine made of a program against what the model says."""
+
+from flow_engine import Carrying
+from flow_model import Model
+
+FLAGS = ("dropped", "deduped", "skipped", "joined", "buffered")
+
+
+def predict(program, acts):
+    """Run the model; `acts` tells which runs the acts named."""
+    model = Model(program)
+    acts = iter(acts)
+    answers = []
+    for gap, action in program.actions:
+        if action[0] == "post":
+            answers.append(model.post(*action[1:]))
+        elif action[0] == "act":
+            named = next(acts)
+            if named is not None:
+                act, label, taken = named
+                assert label in model.runs, f"{act} of {label}, which must not exist"
+                assert model.act(act, label) == taken, f"{act} of {label} is taken: {taken}"
+        elif action[0] == "deploy":
+            model.deploy(action[2])
+        elif action[0] == "ceiling":
+            model.set_ceiling(action[1])
+        model.advance(model.now + gap)
+    for run in list(model.runs.values()):
+        if run.paused and run.status is None:
+            model.act("resume", run.label)
+    model.advance(model.now + 3_600_000)
+    return model, answers
+
+
+def compare(carrying):
+    """Raise where the engine and the model differ.
+
+    Returns:
+        The model; where it has `ties` nothing was compared.
+    """
+    checks, start = carrying.checks, carrying.engine.clock.start_ms
+    model, answers = predict(carrying.program, carrying.acts)
+    if model.ties:
+        return model
+    wanted = {label: told(run) for label, run in model.runs.items()}
+    found = {run.label: seen(run, start) for run in checks.runs.values()}
+    wrong = [label for label in {**wanted, **found} if found.get(label) != wanted.get(label)]
+    if wrong:
+        label = min(wrong, key=lambda each: parting(found.get(each), wanted.get(each)))
+        raise AssertionError(f"{label}: {found.get(label)}, not {wanted.get(label)}")
+    declined = sorted((*each[:3], each[3] - start) for each in checks.declined)
+    assert declined == sorted(model.declined), f"declined {declined}, not {model.declined}"
+    labels = {run.id: run.label for run in checks.runs.values()}
+    for post, expected in zip(carrying.answers, answers, strict=True):
+        if post is None:
+            continue
+        for event, each in zip(post, expected, strict=True):
+            got = {(a.app, a.workflow): outcome(a, labels) for a in event}
+            assert got == each, f"answered {got}, not {each}"
+    return model
+
+
+def outcome(answer, labels):
+    flag = next((flag for flag in FLAGS if getattr(answer, flag)), None)
+    if answer.refused:
+        flag = "refused"
+    if flag == "skipped":
+        return flag, labels[answer.blocked_by]
+    run = answer.run_id
+    return flag or "run", labels[run] if run is not None else None
+
+
+def parting(one, other):
+    """When the lives of a run part."""
+    moments = [
+        {*(each[3]), each[2], each[5]} - {None} if each is not None else set()
+        for each in (one, other)
+    ]
+    return min(moments[0] ^ moments[1] or moments[0] | moments[1])
+
+
+def told(run):
+    return (run.home, [e.label for e in run.events], run.created, run.starts, run.status, run.ended)
+
+
+def seen(run, start):
+    status, ended = (run.ended[0], run.ended[1] - start) if run.ended else (None, None)
+    starts = [at - start for at in run.starts]
+    labels = [event.label for event in run.events]
+    return (run.home, labels, run.created - start, starts, status, ended)
+
+
+async def both(program, **options):
+    """Carry a program out and compare it with the model."""
+    carrying = await Carrying(program, **options).go()
+    return carrying, compare(carrying)
