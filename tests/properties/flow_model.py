@@ -39,11 +39,17 @@ class Event(NamedTuple):
 
 @dataclass
 class Start:
-    """A start that is asked for; `waiter` is the step of another run, as (run, attempt)."""
+    """A start that is asked for.
+
+    Attributes:
+        waiter: The step of another run that asks, as (run, attempt).
+        fired: Whether it comes of a window or a buffer.
+    """
 
     home: tuple
     events: list
     waiter: tuple | None = None
+    fired: bool = False
 
     @property
     def first(self):
@@ -268,7 +274,8 @@ class Model(Gates, Lives):
         if blocker is not None and single.get("mode", "skip") == "skip":
             return self.decline(start, "skipped", blocker.label)
         then = together.get("then", "wait") if together else "wait"
-        if then == "refuse" and self.full(probe, without=blocker):
+        waits = start.fired and "group" in (together or {})
+        if then == "refuse" and not waits and self.full(probe, without=blocker):
             return self.decline(start, "refused")
         if then == "join":
             run = self.live(probe, "together")
@@ -319,7 +326,7 @@ class Model(Gates, Lives):
         self.call_off(gathered.timer)
         del self.open[gathered.home, gathered.kind, gathered.scope]
         if not self.holds(gathered):
-            self.begin(Start(gathered.home, gathered.events))
+            self.begin(Start(gathered.home, gathered.events, fired=True))
             return
         if gathered.kind == "debounce":
             same = [h for h in self.held if (h.home, h.scope) == (gathered.home, gathered.scope)]
@@ -345,7 +352,7 @@ class Model(Gates, Lives):
         for gathered in self.held:
             if not self.holds(gathered):
                 self.held.remove(gathered)
-                self.begin(Start(gathered.home, gathered.events))
+                self.begin(Start(gathered.home, gathered.events, fired=True))
                 return True
         return False
 

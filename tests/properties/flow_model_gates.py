@@ -196,6 +196,8 @@ class Gates:
         try:
             while self._start_one() or self.let_go():
                 pass
+            for run in self.queued():
+                run.asked = run.asked or self.local(run)[0]
         finally:
             self.settling = False
 
@@ -210,12 +212,38 @@ class Gates:
                 others = [other for other in self.working(run, "together") if other is not victim]
                 if any(other.starts[-1] == self.now for other in (victim, *others)):
                     self.tie("a start that waits for the ceiling may stop a run now")
+            if any(self.offered_in_vain(other, run) for other in self.queued()):
+                self.tie("a place is offered to a run that cannot use it any more")
             equals = [other for other in self.equals(run) if self.admit(other)[0]]
             self.start(run, victim)
             if any(other.state == "queued" and not self.admit(other)[0] for other in equals):
                 self.tie("equal comers to places across workflows")
             return True
         return False
+
+    def offered_in_vain(self, other, run):
+        """Whether an earlier comer has asked for a place that it cannot take any more.
+
+        Its home says so, and the place comes back; meanwhile others may have started.
+        """
+        if not other.asked or other is run or self.sort(other) > self.sort(run):
+            return False
+        keys, own = self.gate_keys(other), self.gate_keys(run)
+        shared = self.ceiling > 0 or (own[0] is not None and own[0] == keys[0])
+        return (shared or other.home == run.home) and not self.local(other)[0]
+
+    def outdate(self, run):
+        """A start moves the time of others; who has asked for a place did so by the old one."""
+        for other in self.queued():
+            if (
+                other.asked
+                and other.home == run.home
+                and not other.starts
+                and self.scope_of(other, "throttle") == self.scope_of(run, "throttle")
+                and self.lane(other) != self.lane(run)
+                and self.gate_keys(other) != (None, False)
+            ):
+                self.tie("a throttled start has asked by an order that is no longer its own")
 
     def equals(self, run):
         """Others that became ready in the same instant and compete for the same places.

@@ -18,6 +18,7 @@ class Run:
         pos: The number of the operation at which it stands.
         attempt: That one's attempt.
         held: Whether its runner was told to pause in this invocation.
+        asked: Whether it could have started but for places across workflows.
         waiters: Steps of other runs that wait for its end, as (run, attempt).
     """
 
@@ -39,6 +40,7 @@ class Run:
     paused: bool = False
     held: bool = False
     asks: bool = False
+    asked: bool = False
     pos: int = 0
     attempt: int = 1
     timer: list | None = None
@@ -70,11 +72,12 @@ class Lives:
             run.ready = self.sort(run)[0] + run.shift
             throttle = self.stated(run, "throttle")
             if throttle:
+                self.outdate(run)
                 allowed = self.allowed(run)
                 # Within the millisecond that a clock can tell the exact time counts.
                 exact = allowed if allowed is not None and self.now - allowed < 1 else self.now
                 self.last_starts[run.home, self.scope_of(run, "throttle")] = exact
-        run.state, run.since, run.held = "working", self.now, False
+        run.state, run.since, run.held, run.asked = "working", self.now, False, False
         run.starts.append(self.now)
         if run.pos < len(run.ops) and run.ops[run.pos][0] in ("work", "final"):
             self.go_on(run)

@@ -73,7 +73,10 @@ def resume_run(tx: Transition, engine: EngineContext, command: commands.ResumeRu
     for key, step in now.steps.items():
         if step.kind == "invoke" and step.status == objects.DUE:
             ask_again(tx, slot, now, *split_step_key(key), step)
-    engine.opened((slot, run.app, run.workflow), UNSEEN)
+    of = (slot, run.app, run.workflow)
+    if now.queued:
+        engine.asking[(of, now.lane)] = None
+    engine.opened(of, UNSEEN)
     start_opened(tx, engine)
     after = unended_run(tx.state, slot, run.id)
     tx.effect(Reply(command.id, ok=True, run=run.id, status=after.status))

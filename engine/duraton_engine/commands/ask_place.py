@@ -2,9 +2,10 @@
 
 from duraton_engine.commands.answer_probe import probe_answered
 from duraton_engine.commands.start_run import begin
+from duraton_engine.commands.withdraw_ask import withdraw_ask
 from duraton_engine.context import EngineContext
 from duraton_engine.controls import together
-from duraton_engine.controls.admission import admit, free
+from duraton_engine.controls.admission import ASKS_MAX, admit, free
 from duraton_engine.controls.look import Block, Look, look_at
 from duraton_engine.controls.project import keys_of
 from duraton_engine.room import Seat
@@ -63,6 +64,10 @@ def _move(
     tx.emit(int(of[0]), moved)
     if isinstance(held, Seat):
         engine.opened(of, gate)
+        return
+    # What it has asked for is of no use to it now; later it asks by its order of then.
+    for _, row in tx.state.scan(tables.QUEUE, (*of, name), ASKS_MAX):
+        withdraw_ask(tx, engine, unended_run(tx.state, int(of[0]), row.run))
 
 
 def _ask_lane(tx: Transition, look: Look, of: Key, name: str, lane: Lane) -> None:

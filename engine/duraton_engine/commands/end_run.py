@@ -10,7 +10,7 @@ from duraton_engine.state import objects, tables
 from duraton_engine.state.flow import UNSEEN, Parent
 from duraton_engine.state.lanes import SINGLETON, gate_of
 from duraton_engine.state.objects import RunInput, RunState, split_step_key
-from duraton_engine.state.reading import input_of
+from duraton_engine.state.reading import input_of, unended_run
 from duraton_schemas.ids import run_id, run_slot
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records import messages
@@ -73,6 +73,8 @@ def end_run(
     of = (slot, run.app, run.workflow)
     if ended.failure_run is not None:
         engine.opened(of, UNSEEN)
+        failure = unended_run(tx.state, slot, ended.failure_run)
+        engine.asking[(of, failure.lane)] = None
     if run.scopes is not None and run.scopes.singleton is not None:
         engine.opened(of, gate_of(SINGLETON, run.scopes.singleton))
 

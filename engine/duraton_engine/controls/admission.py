@@ -92,7 +92,10 @@ def _gates(look: Look) -> list[str]:
     scopes = look.scopes
     if scopes is None or look.kind != "main":
         return []
-    pairs = [(CONCURRENCY, scopes.concurrency), (TOGETHER, scopes.together)]
+    pairs = [(CONCURRENCY, scopes.concurrency)]
+    if look.victim is None:
+        # Who stops a run takes that one's place, which nobody else waits for (P25).
+        pairs.append((TOGETHER, scopes.together))
     if look.first:
         pairs += [(THROTTLE, scopes.throttle), (TOKEN_THROTTLE, scopes.token_throttle)]
     return [gate_of(control, scope) for control, scope in pairs if scope is not None]
