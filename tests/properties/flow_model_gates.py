@@ -176,7 +176,9 @@ class Gates:
         for other in self.queued():
             if other is run:
                 return True
-            if other.home == run.home and self.local(other)[0] and self.shares(other, run):
+            if other.asked or other.home != run.home:
+                continue  # it waits for others than its home
+            if self.local(other)[0] and self.shares(other, run):
                 return False
         return True
 
