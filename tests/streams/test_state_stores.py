@@ -100,6 +100,19 @@ def test_a_closed_store_keeps_everything(tmp_path):
     again.close()
 
 
+def test_a_store_that_is_opened_again_reads_through_the_shared_cache(tmp_path):
+    RocksStore(tmp_path).close()
+    memory = RocksMemory()
+    again = RocksStore(tmp_path, memory)
+    again.write([(b"%d" % n, bytes(1_000)) for n in range(1_000)], [])
+    again.close()
+    before = memory.cache.get_usage()
+    again = RocksStore(tmp_path, memory)
+    assert [row for n in range(1_000) if (row := again.get(b"%d" % n)) is None] == []
+    assert memory.cache.get_usage() > before
+    again.close()
+
+
 def test_a_store_has_one_owner(tmp_path):
     store = RocksStore(tmp_path / "s")
     with pytest.raises(StoreInUseError) as refused:

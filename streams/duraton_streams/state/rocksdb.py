@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import cast
 
 from rocksdict import (
+    BlockBasedIndexType,
     BlockBasedOptions,
     Cache,
     DBCompressionType,
@@ -37,6 +38,7 @@ _LOCKED = re.compile(r"lock hold by|lock file", re.IGNORECASE)
 _FOREIGN = re.compile(r"corruption|invalid argument|not supported", re.IGNORECASE)
 _LOG_BYTES_MAX = 1 << 20
 _LOG_FILES = 2
+_INDEX_BLOCK_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,12 @@ class RocksMemory:
         blocks.set_cache_index_and_filter_blocks(True)
         blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
         blocks.set_bloom_filter(settings.bloom_bits, False)
+        # In one piece, the index of a file of 64 MB would not fit the cache's share for
+        # one block and be read and unpacked again for every row (measured: 140 µs a row, not 10).
+        blocks.set_index_type(BlockBasedIndexType.two_level_index_search())
+        blocks.set_partition_filters(True)
+        blocks.set_metadata_block_size(_INDEX_BLOCK_BYTES)
+        blocks.set_pin_top_level_index_and_filter(True)
         options = Options(raw_mode=True)
         options.create_if_missing(True)
         options.set_block_based_table_factory(blocks)
@@ -113,7 +121,11 @@ class RocksStore:
         shared = memory or RocksMemory()
         try:
             path.mkdir(parents=True, exist_ok=True)
-            self._rows = Rdict(str(path), shared.options())
+            options = shared.options()
+            # For a store that is there, only a family's own options count: those given
+            # for the whole would be ignored in favour of what the files remember, which
+            # is neither cache nor filter.
+            self._rows = Rdict(str(path), options, column_families={"default": options})
         except Exception as error:  # rocksdict raises bare Exceptions, told apart by their text
             raise _opening_error(path, str(error)) from error
         self._write = WriteOptions()
