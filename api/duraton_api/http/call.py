@@ -1,10 +1,12 @@
 """A request and its answer, without a framework's detours: one small object a call."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 from urllib.parse import parse_qsl
 
 import msgspec
+from msgspec.inspect import is_struct_type
+from msgspec.structs import fields
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
@@ -181,14 +183,19 @@ def read_json(raw: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:
-        raise BadJsonError(_sentence(error)) from error
+        raise BadJsonError(_sentence(error, decoder.type)) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadJsonError(f"the body is no JSON: {error}") from error
     except RecursionError as error:
         raise BadJsonError("the body is nested too deeply") from error
 
 
-def _sentence(error: Exception) -> str:
+def _sentence(error: Exception, form: Any) -> str:
     # msgspec writes the path in backquotes at the end; that is what people look for.
     text = str(error)
-    return text[:1].lower() + text[1:]
+    text = text[:1].lower() + text[1:]
+    (form,) = get_args(form) or (form,)  # of a list, what it holds
+    if "unknown field" not in text or " - at `$." in text or not is_struct_type(form):
+        return text
+    known = ", ".join(field.encode_name for field in fields(form))
+    return f"{text}; its fields are {known}"
