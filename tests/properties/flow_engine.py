@@ -72,6 +72,8 @@ class Carrying:
             self.settled()
             for number, (gap, action) in enumerate(self.program.actions):
                 await getattr(self, f"_{action[0]}")(number, *action[1:])
+                # The answer may be there before what it caused elsewhere has come to rest.
+                await self.drive.advance(0)
                 self.settled()
                 await self.drive.advance(gap)
                 self.settled()
