@@ -8,7 +8,7 @@ from engine_rig import Cluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]  # real processes on a busy machine
 
-ROUNDS = (3, 2, 2)
+ROUNDS = (3, 2)
 """How many engines start at once, again and again on the same cluster."""
 PARTITIONS = 6
 
