@@ -31,18 +31,23 @@ ELSEWHERE = {
     207: "a wall clock that jumps: tests/streams/test_clock.py; the engine is given the time",
 }
 
+IN_TURN = "several engine processes: tests/acceptance/test_engines_in_turn.py"
+"""On a real broker. They follow each other, all that live accept events, and one decides;
+that several decide at once, each for partitions of its own, comes with clusters. The number
+of processes is three; a throttle there is of milliseconds, where case 205 has 12 hours."""
+
 PARTLY_ELSEWHERE = {
-    17: "two processes that start together: fencing, tests/streams/test_log_contract.py",
-    31: "four engine processes: the tests on a real broker",
+    17: "two processes that start together: tests/acceptance/test_engines_at_once.py",
+    31: IN_TURN,
     51: "every point within a batch: tests/properties/test_crash_points.py",
-    59: "four engine processes: as 31",
-    83: "four engine processes: as 31",
-    94: "four engine processes: as 31",
-    110: "four engine processes: as 31",
-    115: "four engine processes: as 31",
+    59: IN_TURN,
+    83: IN_TURN,
+    94: IN_TURN,
+    110: IN_TURN,
+    115: IN_TURN,
     117: "a call that a model makes: no SDK of ours offers flows to models",
-    132: "three engine processes: as 31",
-    205: "three engine processes: as 31",
+    132: IN_TURN,
+    205: IN_TURN,
 }
 """What a test here cannot show of its case, and where it is shown."""
 

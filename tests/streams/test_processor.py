@@ -473,6 +473,28 @@ def test_a_fenced_owner_ends_and_has_written_nothing():
     assert again.processor.standing.epoch == 3
 
 
+def test_an_owner_finds_its_successor_and_writes_nothing():
+    rig, _ = running()
+    assert rig.processor.successor() is None
+    rig.event("w", 1)
+    rig.turns()
+    assert rig.processor.successor() is None
+    rival = Rig(log=rig.log, node="two").open()
+    before = len(rig.journal())
+    for _ in range(2):
+        assert rig.processor.successor().node == "two"
+    assert rival.processor.successor() is None
+    assert len(rig.journal()) == before
+
+
+def test_who_opens_again_after_a_doubt_is_no_successor_of_itself():
+    rig, _ = running()
+    rig.processor.doubt()
+    rig.processor.doubt()
+    assert rig.processor.standing.epoch == 3
+    assert rig.processor.successor() is None
+
+
 def test_epochs_rise_with_every_owner():
     log, store = MemoryLog(1), MemoryStore()
     for epoch in (1, 2, 3):

@@ -15,6 +15,7 @@ import msgspec
 from duraton_api.acts.worker import ReplayWorker
 from duraton_api.errors import AnswerUnknownError, EngineStoppedError, PendingError
 from duraton_api.node.append import Appender
+from duraton_api.node.claim import Claim
 from duraton_api.node.settings import EMBEDDED_PROCESSOR, NodeSettings
 from duraton_api.node.unpriced import Unpriced
 from duraton_api.node.waiting import Post, Waiting
@@ -144,19 +145,34 @@ class Core:
             )
             for number in range(log.partitions)
         ]
+        # An embedded log has a lock file; its owner has no rivals.
+        self.claim = None if log.embedded else Claim(self.processors[0])
 
     def open(self, progress: Progress | None = None) -> None:
         """Recover every partition and become its owner. It blocks.
 
-        On a broker partitions are opened side by side: each waits mostly for answers.
+        On a broker partitions are opened side by side, since each waits mostly for answers:
+        the first alone, then the others, as `Claim` says.
+
+        Raises:
+            FencedError: Another engine took the cluster meanwhile.
+            StreamError: A partition cannot be opened.
         """
-        if self.log.embedded or len(self.processors) == 1:
-            for processor in self.processors:
+        first, *others = self.processors
+        first.open(progress)
+        claim = self.claim
+        if claim is None:
+            for processor in others:
                 processor.open(progress)
         else:
+
+            def take(processor: PartitionProcessor) -> None:
+                claim.take(processor.partition, lambda: processor.open(progress))
+
             with ThreadPoolExecutor(OPENS_AT_ONCE, "duraton-open") as threads:
-                for _ in threads.map(lambda each: each.open(progress), self.processors):
+                for _ in threads.map(take, others):
                     pass
+            claim.check()
         self.registry = max(each.standing.registry for each in self.processors)
         for app in registered_apps(self.processors[0].state):
             self.gateway.serve.registered(app)

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from duraton_api.node.claim import Claim
 from duraton_streams.errors import DoubtError, FencedError, LogUnreachableError, StreamError
 from duraton_streams.partition.intake import Taken
 from duraton_streams.partition.processor import PartitionProcessor
@@ -48,6 +49,7 @@ class Driver:
         inline: Whether small batches may be committed on the loop.
         ended: Called with the reason where the partition stops by itself.
         committed: Told each commit's duration in seconds.
+        claim: Whether the cluster is still this engine's; None on an embedded log.
     """
 
     def __init__(
@@ -57,9 +59,11 @@ class Driver:
         inline: bool,
         ended: Callable[[BaseException], None],
         committed: Callable[[float], None],
+        claim: Claim | None = None,
     ) -> None:
         self.processor = processor
         self._inline = inline
+        self._claim = claim
         self._mean_s = INLINE_S_MAX
         self._ended = ended
         self._committed = committed
@@ -111,7 +115,7 @@ class Driver:
                 elif not self._awake:
                     await self._sleep()
         except FencedError as error:
-            _log.warning("partition %d: another node took it over", self.processor.partition)
+            _log.warning("partition %d: %s", self.processor.partition, error)
             self._ended(error)
         except _AWAY as error:
             if not self._stopping:
@@ -177,6 +181,12 @@ class Driver:
         try:
             offsets, took = committed()
             self.processor.finish(batch, offsets, int(took * 1000))
+        except FencedError as error:
+            if self._claim is None or not self._claim.outlives(self.processor.partition):
+                raise
+            # By an engine that has lost the cluster, or this one has: `_take` finds out.
+            await self._rebuild(error)
+            return
         except _AWAY as error:
             await self._rebuild(error)
             return
@@ -202,7 +212,7 @@ class Driver:
         told = False
         while True:
             try:
-                return await self._loop.run_in_executor(self._commits, self.processor.doubt)
+                return await self._loop.run_in_executor(self._commits, self._take)
             except _AWAY as error:
                 # The embedded log is this process's own: nobody else will bring it back.
                 if self._inline or self._stopping:
@@ -211,6 +221,13 @@ class Driver:
                 log("partition %d: %s; trying again", self.processor.partition, error)
                 told = True
             await asyncio.sleep(AWAY_S)
+
+    def _take(self) -> list[Taken]:
+        processor = self.processor
+        if self._claim is None:
+            return processor.doubt()
+        # Who was away for long may have lost the cluster, and must not take it back.
+        return self._claim.take(processor.partition, processor.doubt)
 
     async def _sleep(self) -> None:
         due = self.processor.next_due() if not self._under_way else None

@@ -22,6 +22,7 @@ from duraton_api.http.backend import HttpSettings
 from duraton_api.http.keys import ApiKey
 from duraton_api.http.metrics import Metrics
 from duraton_api.node.backend import NodeBackend
+from duraton_api.node.claim import ClaimWatch
 from duraton_api.node.connections import BoundedHttp, connections_max, watch
 from duraton_api.node.core import Core
 from duraton_api.node.defaults import (
@@ -231,6 +232,7 @@ class Node:
                 inline=core.log.embedded,
                 ended=self._partition_ended,
                 committed=self.metrics.commit_seconds.observe,
+                claim=core.claim,
             )
             for processor in core.processors
         )
@@ -238,7 +240,12 @@ class Node:
             driver.start()
             self._stack.push_async_callback(driver.stop)
 
+        if core.claim is not None:
+            looking = ClaimWatch(core.claim, self._partition_ended)
+            self._stack.push_async_callback(looking.stop)
+
     def _partition_ended(self, error: BaseException) -> None:
+        self.backend.stopped.append(str(error))
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(error)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from duraton_schemas.codec import Codec
 from duraton_schemas.records.common import Cause, Fact
 from duraton_schemas.records.journal import InputPosition, OwnerAlive, OwnerTook, Positions
-from duraton_streams.errors import DoubtError, StreamError
+from duraton_streams.errors import DoubtError, FencedError, StreamError
 from duraton_streams.logs.base import JOURNAL, Log, NewRecord, Writer
 from duraton_streams.partition.clock import Clock
 from duraton_streams.partition.deciding import Decider
@@ -22,6 +22,7 @@ from duraton_streams.partition.recovery import (
 )
 from duraton_streams.partition.settings import ProcessorSettings
 from duraton_streams.partition.shadow import Shadow
+from duraton_streams.partition.succession import Succession
 from duraton_streams.partition.transition import Batch
 from duraton_streams.state.overlay import State
 
@@ -93,6 +94,7 @@ class PartitionProcessor:
         self._version = version
         self._intake = Intake(log, partition, machine, self.settings, wake)
         self._decider = Decider(machine, state, codec, partition, log.partitions, self.settings)
+        self._succession = Succession(log, partition, codec)
         self._writer: Writer | None = None
         self._standing = Standing(cluster=log.cluster, partition=partition)
         self._open: deque[Batch] = deque()
@@ -119,11 +121,15 @@ class PartitionProcessor:
 
         Raises:
             StreamError: As `replay` and `Log.writer` say.
+            FencedError: Another owner took it meanwhile; it may be opened again.
             DoubtError: The first commit was in doubt `OPENS_MAX` times in a row.
         """
         for left in reversed(range(OPENS_MAX)):
             try:
                 self._take_over(progress)
+            except FencedError:
+                self.close()
+                raise
             except DoubtError:
                 self.close()
                 if not left:
@@ -205,6 +211,19 @@ class PartitionProcessor:
     def owns(self) -> bool:
         """Whether the partition is this process's: not while it is taken over or rebuilt."""
         return self._writer is not None
+
+    def successor(self) -> OwnerTook | None:
+        """Who took the partition after this owner, if anybody did. It blocks.
+
+        It may be called from any thread once the partition was opened, and writes nothing.
+
+        Raises:
+            OffsetGoneError: The records since this owner's last commit are gone.
+            LogUnreachableError: The broker does not answer.
+        """
+        # The epoch first: what is committed after this line stands behind the offset.
+        epoch = self._decider.counters.epoch
+        return self._succession.after(epoch, self._standing.journal)
 
     @property
     def deciding(self) -> bool:

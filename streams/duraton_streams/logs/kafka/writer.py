@@ -17,7 +17,13 @@ from duraton_streams.errors import (
 )
 from duraton_streams.logs.base import NewRecord
 from duraton_streams.logs.kafka.deliveries import Deliveries
-from duraton_streams.logs.kafka.errors import CLIENT_FAILURES, commit_error, is_too_large, reason
+from duraton_streams.logs.kafka.errors import (
+    CLIENT_FAILURES,
+    commit_error,
+    is_fenced,
+    is_too_large,
+    reason,
+)
 from duraton_streams.logs.kafka.settings import KafkaSettings, Pairs, writer_config
 from duraton_streams.logs.limits import check_sizes, no_such_place
 
@@ -40,6 +46,7 @@ class KafkaWriter:
         topics: Names on Kafka by (topic, partition) of ours.
 
     Raises:
+        FencedError: Another owner came at the same moment.
         LogUnreachableError: The broker did not make it the owner in time.
     """
 
@@ -66,6 +73,8 @@ class KafkaWriter:
                 if error.retriable() and time.monotonic() < deadline:
                     producer.poll(_RETRY_S)
                     continue
+                if is_fenced(error):
+                    raise commit_error(error, "becoming the owner") from failure
                 raise LogUnreachableError(
                     f"Kafka at {bootstrap} does not make this process the owner of partition "
                     f"{partition}: {error.str()}"
