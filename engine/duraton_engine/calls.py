@@ -84,6 +84,7 @@ class LanesAwaited(msgspec.Struct, frozen=True):
         workflow: Its name.
         gates: The gates before which they stand; None for all, in order of name.
         after: Where all are meant, the gate after which to go on, or None.
+        firings: Whether all those are meant at which firings are held.
     """
 
     slot: int
@@ -91,6 +92,7 @@ class LanesAwaited(msgspec.Struct, frozen=True):
     workflow: str
     gates: tuple[str, ...] | None = None
     after: str | None = None
+    firings: bool = False
 
 
 class PlacesFreed(msgspec.Struct, frozen=True):

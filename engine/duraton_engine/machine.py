@@ -48,6 +48,7 @@ from duraton_engine.registrations import Registrations
 from duraton_engine.room import SERVED_PREFIX, Room
 from duraton_engine.settings import Settings
 from duraton_engine.state import acts, tables
+from duraton_engine.state.reading import workflows_in
 from duraton_schemas.codec import Codec
 from duraton_schemas.errors import BadRecordError
 from duraton_schemas.ids import run_slot
@@ -180,6 +181,10 @@ class EngineMachine:
         for of, _ in scan_all(state, tables.WAITING):
             # What was to be looked at later may have been forgotten with the process.
             calls.append(LanesAwaited(int(of[0]), str(of[1]), str(of[2])))
+        calls.extend(
+            LanesAwaited(int(of[0]), str(of[1]), str(of[2]), firings=True)
+            for of in workflows_in(state, tables.FIRINGS)
+        )
         if state.scan(tables.ASKS, (), 1):
             calls.append(PlacesFreed())
         calls.extend(

@@ -66,7 +66,9 @@ def window_fired(state: StateWriter, fact: facts.WindowFired) -> None:
     if fact.held is None:
         state.scratch[str(window.taken.place)] = window.taken.event
         return
-    firing = flow.Firing("debounce", fact.scope, window.first, window.opened_at, [window.taken])
+    firing = flow.Firing(
+        "debounce", fact.scope, window.first, window.opened_at, fact.at, [window.taken]
+    )
     state.put(tables.FIRINGS, (*of, fact.held, fact.seq), firing)
     state.put(tables.HELD_WINDOWS, key, flow.Number(fact.held, fact.seq))
 
@@ -104,7 +106,7 @@ def buffer_flushed(state: StateWriter, fact: facts.BufferFlushed) -> None:
         for taken in events:
             state.scratch[str(taken.place)] = taken.event
         return
-    firing = flow.Firing("batch", fact.scope, buffer.first, buffer.opened_at, events)
+    firing = flow.Firing("batch", fact.scope, buffer.first, buffer.opened_at, fact.at, events)
     state.put(tables.FIRINGS, (*of, fact.held, fact.seq), firing)
 
 
@@ -130,7 +132,7 @@ def firing_held(state: StateWriter, fact: facts.FiringHeld) -> None:
         flow.Taken(state.scratch[str(place)], place, caller)
         for place, caller in zip(fact.places, fact.callers, strict=True)
     ]
-    firing = flow.Firing(fact.kind, fact.scope, fact.first, fact.opened_at, events)
+    firing = flow.Firing(fact.kind, fact.scope, fact.first, fact.opened_at, fact.fired_at, events)
     state.put(tables.FIRINGS, (*of, fact.gate, fact.seq), firing)
     if fact.kind == "debounce":
         number = flow.Number(fact.gate, fact.seq)

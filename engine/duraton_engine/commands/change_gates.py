@@ -2,18 +2,20 @@
 
 from collections import Counter
 
+from duraton_engine.commands.fire_window import firing_gates
 from duraton_engine.commands.release import tell_project
 from duraton_engine.context import EngineContext
 from duraton_engine.controls.look import look_at
 from duraton_engine.controls.project import keys_of
 from duraton_engine.state import tables
 from duraton_engine.state.flow import PROJECT, UNSEEN
+from duraton_engine.state.reading import workflows_in
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records import messages
 from duraton_schemas.slots import PROJECT_SLOT
 from duraton_streams.partition.machine import Transition
 from duraton_streams.partition.transition import first_slot
-from duraton_streams.state.table import Key, scan_all
+from duraton_streams.state.table import scan_all
 
 RUNS_A_FACT = 500
 
@@ -25,7 +27,8 @@ def change_gates(tx: Transition, engine: EngineContext, version: int) -> None:
     1. Executing runs get the keys under which they count from here on; none is stopped.
     2. The project slot is told all of them, in order with this partition's asks and releases.
     3. Asks that are not answered no longer count.
-    4. Lanes that wait for places, or for a gate that is gone, are looked at.
+    4. Lanes that wait for places, or for a gate that is gone, are looked at; so are firings
+       that are held, which ask anew.
     """
     # 0
     tell_project(tx, engine)
@@ -53,21 +56,12 @@ def change_gates(tx: Transition, engine: EngineContext, version: int) -> None:
     told = messages.HoldingTold(reporter=tx.partition, version=version, held=held)
     tx.send(PROJECT_SLOT, told, source=own)
     # 3
-    for of in _workflows(tx, tables.ASKED):
+    for of in workflows_in(tx.state, tables.ASKED):
         tx.emit(int(of[0]), facts.AsksDropped(app=str(of[1]), workflow=str(of[2])))
     # 4
     for of, _ in scan_all(tx.state, tables.WAITING):
         if tx.state.scan(tables.LINES, (*of, PROJECT), 1):
             tx.emit(int(of[0]), facts.LanesReviewed(app=str(of[1]), workflow=str(of[2])))
             engine.opened(of, UNSEEN)
-
-
-def _workflows(tx: Transition, table: tables.MarkTable) -> list[Key]:
-    """The workflows that have rows in a table, each once."""
-    found: list[Key] = []
-    after: Key | None = None
-    while rows := tx.state.scan(table, (), 1, after):
-        of = rows[0][0][:3]
-        found.append(of)
-        after = (*of, "\U0010ffff")
-    return found
+    for of in workflows_in(tx.state, tables.FIRINGS):
+        engine.opened(of, *firing_gates(tx, of))

@@ -1,6 +1,17 @@
 """Debounce windows fire, batch buffers are flushed, firings that were held go on (P9 to P15)."""
 
-from duraton_engine.commands.take_start import Start, begin_run, declined, held_at, look_for
+from dataclasses import dataclass, replace
+
+from duraton_engine.commands.ask_firing import ask_firing, withdraw
+from duraton_engine.commands.take_start import (
+    Outcome,
+    Start,
+    asks_group,
+    begin_run,
+    declined,
+    held_at,
+    look_for,
+)
 from duraton_engine.context import EngineContext
 from duraton_engine.controls.flow import Flow
 from duraton_engine.controls.look import Look
@@ -28,6 +39,8 @@ def fire_window(tx: Transition, engine: EngineContext, of: Key, scope: str) -> N
     tx.emit(slot, facts.WindowFired(app=app, workflow=workflow, scope=scope, held=gate))
     if gate is None:
         begin_run(look, start)
+    elif asks_group(look):
+        engine.opened(of, gate)
 
 
 def _supersede(tx: Transition, look: Look, of: Key, scope: str) -> None:
@@ -55,33 +68,90 @@ def flush_buffer(tx: Transition, engine: EngineContext, of: Key, scope: str, why
     tx.emit(slot, flushed)
     if gate is None:
         begin_run(look, start)
+    elif asks_group(look):
+        engine.opened(of, gate)
+
+
+@dataclass(frozen=True)
+class Held:
+    """The first firing that is held at a gate.
+
+    Attributes:
+        of: The slot, the app, the workflow.
+        gate: The gate.
+        number: Its number there.
+        firing: What fired.
+        start: The start that it asks for.
+        look: A look at the run that it would be.
+        held: The gate at which it would be held now, or None.
+    """
+
+    of: Key
+    gate: str
+    number: int
+    firing: Firing
+    start: Start
+    look: Look
+    held: str | None
+
+
+def first_firing(tx: Transition, engine: EngineContext, of: Key, gate: str) -> Held | None:
+    """The first firing that is held at a gate, or None."""
+    rows = tx.state.scan(tables.FIRINGS, (*of, gate), 1)
+    if not rows:
+        return None
+    firing: Firing = rows[0][1]
+    start = _start(_flow(engine, str(of[1]), str(of[2])), firing.first, firing.events)
+    look = look_for(tx, engine, int(of[0]), start)
+    return Held(of, gate, int(rows[0][0][4]), firing, start, look, held_at(look))
 
 
 def release_firing(tx: Transition, engine: EngineContext, of: Key, gate: str) -> bool:
-    """Let the first firing that is held at a gate go on, if it may.
+    """Let the first firing that is held at a gate go on, if it may, or ask whether it may.
 
     Returns:
-        Whether one went on, so that the next may be looked at.
+        Whether anything was done, so that the gate may be looked at again.
     """
     if split_gate(gate)[0] not in (SINGLETON, TOGETHER):
         return False
-    rows = tx.state.scan(tables.FIRINGS, (*of, gate), 1)
-    if not rows:
+    first = first_firing(tx, engine, of, gate)
+    if first is None:
         return False
-    firing: Firing = rows[0][1]
-    slot = int(of[0])
-    flow = _flow(engine, str(of[1]), str(of[2]))
-    start = _start(flow, firing.first, firing.events)
-    look = look_for(tx, engine, slot, start)
-    held = held_at(look)
-    if held == gate:
-        return False
-    _release(tx, of, gate, int(rows[0][0][4]))
-    if held is None:
-        begin_run(look, start)
-    else:
-        _hold_elsewhere(tx, of, firing, held)
+    if first.held == gate:
+        asks = split_gate(gate)[0] == TOGETHER and asks_group(first.look)
+        return asks and ask_firing(first.look, gate, first.number, first.firing)
+    if first.held is None:
+        let_go(first, None)
+        return True
+    _release(tx, of, gate, first.number)
+    _hold_elsewhere(tx, of, first.firing, first.held)
+    if asks_group(first.look):
+        engine.opened(of, first.held)
     return True
+
+
+def let_go(first: Held, granted: tuple[str, ...] | None) -> Outcome:
+    """Let a firing go on.
+
+    Args:
+        first: The firing.
+        granted: The gate keys under which it has a place already, or None.
+    """
+    _release(first.look.tx, first.of, first.gate, first.number)
+    return begin_run(first.look, replace(first.start, granted=granted))
+
+
+def firing_gates(tx: Transition, of: Key) -> list[str]:
+    """The gates at which firings are held, each once."""
+    found: list[str] = []
+    after: Key | None = None
+    while True:
+        rows = tx.state.scan(tables.FIRINGS, of, 1, after)
+        if not rows:
+            return found
+        gate = str(rows[0][0][3])
+        found.append(gate)
+        after = (*of, gate, (1 << 64) - 1)
 
 
 def _hold_elsewhere(tx: Transition, of: Key, firing: Firing, gate: str) -> None:
@@ -93,6 +163,7 @@ def _hold_elsewhere(tx: Transition, of: Key, firing: Firing, gate: str) -> None:
         scope=firing.scope,
         first=firing.first,
         opened_at=firing.opened_at,
+        fired_at=firing.fired_at,
         places=[taken.place for taken in firing.events],
         callers=[taken.caller for taken in firing.events],
     )
@@ -100,6 +171,7 @@ def _hold_elsewhere(tx: Transition, of: Key, firing: Firing, gate: str) -> None:
 
 
 def _release(tx: Transition, of: Key, gate: str, number: int) -> None:
+    withdraw(tx, of, number)
     released = facts.FiringReleased(app=str(of[1]), workflow=str(of[2]), gate=gate, number=number)
     tx.emit(int(of[0]), released)
 
@@ -112,7 +184,7 @@ def _flow(engine: EngineContext, app: str, workflow: str) -> Flow:
 
 def _start(flow: Flow, first: Place, events: list[Taken]) -> Start:
     # The last event of a window is the only one; a batch acts for who sent its first. What
-    # was gathered is never refused: where a group is full, its run waits (P27).
+    # was gathered is never refused: where its group is full, it is held (P27).
     return Start(
         flow=flow,
         events=tuple(events),

@@ -49,7 +49,9 @@ def place_asked(
         _stand(tx, name, ask, UNSETTLED)
         return
     line = _line_before(tx, engine, ask)
-    if line is None or ask.then == "refuse":
+    # By the ceiling no start is refused, and no firing held (P28).
+    weighed = ask.then == "refuse" or (ask.then == "hold" and line == CEILING)
+    if line is None or weighed:
         _weigh(tx, engine, name, ask, stands=False)
         return
     _stand(tx, name, ask, line)
@@ -102,7 +104,7 @@ def _weigh(tx: Transition, engine: EngineContext, name: str, ask: Ask, *, stands
         Whether it was answered.
     """
     full = next((key for key in ask.keys if not _room(tx, engine, key)), None)
-    if ask.then == "refuse":
+    if ask.then == "refuse" or (ask.then == "hold" and full in (None, CEILING)):
         _answer_probe(tx, engine, name, ask, full, stands=stands)
         return True
     if full is None:
@@ -152,7 +154,7 @@ def _let_stop(tx: Transition, engine: EngineContext, key: str, share: int) -> No
 def _answer_probe(
     tx: Transition, engine: EngineContext, name: str, ask: Ask, full: str | None, *, stands: bool
 ) -> None:
-    """A start that may be refused: by the group's count, not by the ceiling's (P28)."""
+    """A start that may be refused, or held: by the group's count, not by the ceiling's (P28)."""
     if full is None and ask.claim and _line_before(tx, engine, ask) is None:
         _grant(tx, engine, name, ask)
         return
@@ -197,7 +199,7 @@ def _grant(tx: Transition, engine: EngineContext, name: str, ask: Ask) -> None:
 
 def _answer(tx: Transition, name: str, ask: Ask, answer: str) -> None:
     answered = messages.PlaceAnswered(
-        run="" if ask.then == "refuse" else name,
+        run="" if ask.then in ("refuse", "hold") else name,
         app=ask.app,
         workflow=ask.workflow,
         lane=ask.lane,

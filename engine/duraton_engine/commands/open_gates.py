@@ -1,5 +1,7 @@
 """Gates open: the lanes and the firings that wait there have their turn, in order."""
 
+from typing import Any
+
 from duraton_engine.calls import LanesAwaited
 from duraton_engine.commands.fire_window import release_firing
 from duraton_engine.commands.start_run import begin
@@ -11,7 +13,7 @@ from duraton_engine.state.flow import PROJECT, RUNNER
 from duraton_engine.state.reading import unended_run
 from duraton_schemas.records import journal as facts
 from duraton_streams.partition.machine import Transition
-from duraton_streams.state.table import Key
+from duraton_streams.state.table import Key, Table
 
 
 def start_opened(tx: Transition, engine: EngineContext) -> None:
@@ -169,10 +171,11 @@ def lanes_awaited(tx: Transition, engine: EngineContext, call: LanesAwaited) -> 
             engine.opened(of, gate)
         start_opened(tx, engine)
         return
+    table: Table[Any] = tables.FIRINGS if call.firings else tables.LINES
     after: Key | None = (*of, call.after) if call.after is not None else None
     for _ in range(engine.settings.starts_max):
         past = None if after is None else (*after, (1 << 64) - 1)
-        rows = tx.state.scan(tables.LINES, of, 1, past)
+        rows = tx.state.scan(table, of, 1, past)
         if not rows:
             start_opened(tx, engine)
             return
@@ -181,5 +184,5 @@ def lanes_awaited(tx: Transition, engine: EngineContext, call: LanesAwaited) -> 
         after = (*of, gate)
     start_opened(tx, engine)
     assert after is not None, "the loop went on"
-    again = LanesAwaited(call.slot, call.app, call.workflow, None, str(after[3]))
+    again = LanesAwaited(call.slot, call.app, call.workflow, None, str(after[3]), call.firings)
     tx.call_at(tx.now, again)

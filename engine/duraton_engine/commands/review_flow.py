@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from duraton_engine.commands.fire_window import fire_window, flush_buffer
+from duraton_engine.commands.fire_window import fire_window, firing_gates, flush_buffer
 from duraton_engine.commands.tick_budget import tick_budget
 from duraton_engine.context import EngineContext
 from duraton_engine.controls.flow import Flow
@@ -57,7 +57,7 @@ def review_flows(tx: Transition, engine: EngineContext, before: Mapping[Home, Fl
             tx.emit(slot, facts.LanesReviewed(app=app, workflow=workflow))
             engine.opened(of, UNSEEN)
         # 4
-        for gate in _firing_gates(tx, of):
+        for gate in firing_gates(tx, of):
             engine.opened(of, gate)
         # 5
         _fire_gone(tx, engine, of, new)
@@ -112,19 +112,6 @@ def _rescope(tx: Transition, of: Key, flow: Flow) -> None:
     for first in range(0, len(changed), RUNS_A_FACT):
         part = changed[first : first + RUNS_A_FACT]
         tx.emit(slot, facts.RunsRescoped(app=app, workflow=workflow, runs=part))
-
-
-def _firing_gates(tx: Transition, of: Key) -> list[str]:
-    """The gates at which firings are held, each once."""
-    found: list[str] = []
-    after: Key | None = None
-    while True:
-        rows = tx.state.scan(tables.FIRINGS, of, 1, after)
-        if not rows:
-            return found
-        gate = str(rows[0][0][3])
-        found.append(gate)
-        after = (*of, gate, (1 << 64) - 1)
 
 
 def _fire_gone(tx: Transition, engine: EngineContext, of: Key, flow: Flow) -> None:

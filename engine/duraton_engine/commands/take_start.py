@@ -12,9 +12,8 @@ from duraton_engine.controls import singleton, together
 from duraton_engine.controls.admission import admit
 from duraton_engine.controls.flow import Flow
 from duraton_engine.controls.look import Block, Look
-from duraton_engine.controls.project import keys_of
+from duraton_engine.controls.project import gates_applied, keys_of
 from duraton_engine.errors import RUN_REPLACED
-from duraton_engine.state import tables
 from duraton_engine.state.flow import PROJECT, ProbedStart, Taken
 from duraton_engine.state.objects import RunState
 from duraton_engine.state.reading import input_of
@@ -24,7 +23,6 @@ from duraton_schemas.records import messages
 from duraton_schemas.records.common import Caller, Claimed, ErrorInfo, Rated
 from duraton_schemas.slots import PROJECT_SLOT
 from duraton_streams.partition.machine import Transition
-from duraton_streams.partition.transition import first_slot
 
 DEDUPED, DROPPED, SKIPPED, REFUSED = "deduped", "dropped", "skipped", "refused"
 JOINED, BUFFERED, PROBED, STARTED = "joined", "buffered", "probed", "run"
@@ -94,17 +92,34 @@ def look_for(tx: Transition, engine: EngineContext, slot: int, start: Start) -> 
 
 
 def held_at(look: Look) -> str | None:
-    """The gate at which a firing is held instead of being skipped or refused (P15, P27)."""
+    """The gate at which a firing is held instead of being skipped or refused (P15, P27).
+
+    Where a group may refuse it, it is held until the group has said that there is room.
+    """
     flow = look.flow
     if flow is None:
         return None
     control = flow.controls.singleton
-    if control is not None and control.mode == "skip" and singleton.check(look) is not None:
+    blocker = singleton.check(look)
+    if control is not None and control.mode == "skip" and blocker is not None:
         return singleton.gate(look).gate
     whole = flow.controls.together
-    if whole is not None and whole.then == "refuse" and together.full(look):
-        return together.gate(look).gate
-    return None
+    if whole is None or whole.then != "refuse":
+        return None
+    if whole.group is not None:
+        return None if _leaves_place(look, blocker) else together.gate(look).gate
+    return together.gate(look).gate if together.full(look, without=blocker) else None
+
+
+def asks_group(look: Look) -> bool:
+    """Whether what is held at its gate of `together` asks the project slot for room."""
+    whole = look.flow.controls.together if look.flow is not None else None
+    return whole is not None and whole.group is not None and whole.then == "refuse"
+
+
+def _leaves_place(look: Look, blocker: RunState | None) -> bool:
+    """Whether a run that ends for this start leaves it its place, with all its gates."""
+    return blocker is not None and bool(blocker.gates) and blocker.gates == keys_of(look)
 
 
 def begin_run(
@@ -185,8 +200,8 @@ def _together(look: Look, start: Start, blocker: RunState | None) -> Outcome | N
         if control.group is not None:
             if start.word == "full":
                 return declined(look, start, REFUSED, None)
-            if blocker is not None and blocker.gates and blocker.gates == keys_of(look):
-                return None  # it leaves its place to this start
+            if _leaves_place(look, blocker):
+                return None
             return None if start.word else _probe(look, start)
         if together.full(look, without=blocker):
             return declined(look, start, REFUSED, None)
@@ -217,8 +232,6 @@ def _probe(look: Look, start: Start) -> Outcome:
         app=look.app, workflow=look.workflow, start=msgspec.msgpack.encode(kept)
     )
     tx.emit(look.slot, probed)
-    own = first_slot(tx.partition, tx.partitions)
-    applied = tx.state.get(tables.GATES_APPLIED, (own,))
     message = messages.PlaceAsked(
         run="",
         app=look.app,
@@ -226,7 +239,7 @@ def _probe(look: Look, start: Start) -> Outcome:
         lane="",
         keys=list(keys_of(look)),
         sort=tx.now - start.flow.shift_ms,
-        version=applied.version if applied is not None else 0,
+        version=gates_applied(tx),
         then="refuse",
         claim=isinstance(held, Block) and held.gate == PROJECT,
         number=number,

@@ -6,10 +6,13 @@ start asks there for a place under its gate keys (DESIGN 4, gates).
 
 from duraton_engine.controls.flow import Flow
 from duraton_engine.controls.look import Block, Look
+from duraton_engine.state import tables
 from duraton_engine.state.flow import PROJECT
 from duraton_engine.state.lanes import split_scope
 from duraton_schemas.records.common import Scopes
 from duraton_schemas.records.journal import RunStarted
+from duraton_streams.partition.machine import Transition
+from duraton_streams.partition.transition import first_slot
 
 CEILING = "ceiling"
 _GROUP = "group"
@@ -38,6 +41,13 @@ def group_key(group: str, scope: str) -> str:
 def group_of(key: str) -> str | None:
     """The group that a gate key is of, or None for the ceiling."""
     return key.split("\0", 2)[1] if key.startswith(_GROUP + "\0") else None
+
+
+def gates_applied(tx: Transition) -> int:
+    """The version of gate keys that this partition counts by."""
+    own = first_slot(tx.partition, tx.partitions)
+    row = tx.state.get(tables.GATES_APPLIED, (own,))
+    return row.version if row is not None else 0
 
 
 def check(look: Look) -> Block | None:

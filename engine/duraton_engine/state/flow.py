@@ -179,6 +179,7 @@ class Firing(msgspec.Struct):
         scope: The window's or buffer's scope.
         first: As in `Window`.
         opened_at: As in `Window`.
+        fired_at: When it fired, milliseconds since 1970 UTC.
         events: Its events.
     """
 
@@ -186,6 +187,7 @@ class Firing(msgspec.Struct):
     scope: str
     first: Place
     opened_at: int
+    fired_at: int
     events: list[Taken]
 
 

@@ -242,16 +242,16 @@ class PlaceAsked(Message, kw_only=True):
     """A run could start but for the gates; to the project slot (DESIGN 4).
 
     Attributes:
-        run: The run, or empty for a start that is probed.
+        run: The run, or empty for a start that is probed or a firing that is held.
         app: Its app.
         workflow: Its workflow.
-        lane: Its lane.
+        lane: Its lane; of a firing the gate at which it is held, of a probe empty.
         keys: The gate keys that it needs, the group's first.
         sort: Its sort key, milliseconds since 1970 UTC.
         version: The version of gate keys by which it asks.
-        then: `wait`, `stop`, or `refuse` for a start that is probed.
-        claim: Of a probe, whether it takes the place that it finds.
-        number: Of a probe, its number at the home.
+        then: `wait`, `stop`, `refuse` for a start that is probed, `hold` for a firing.
+        claim: Of a probe or a firing, whether it takes the place that it finds.
+        number: Of a probe or a firing, its number at the home.
     """
 
     run: str
@@ -270,14 +270,14 @@ class PlaceAnswered(Message, kw_only=True):
     """What the project slot says to an ask; to the home.
 
     Attributes:
-        run: The run that asked, or empty for a start that is probed.
+        run: The run that asked, or empty for a start that is probed or a firing that is held.
         app: Its app.
         workflow: Its workflow.
-        lane: Its lane.
+        lane: As it was asked.
         keys: The gate keys that were asked for.
         version: The version of gate keys by which it was asked.
-        answer: `grant`, `full`, or to a probe also `room`.
-        number: Of a probe, its number at the home.
+        answer: `grant`, `full`, or to a probe or a firing also `room`.
+        number: As it was asked.
     """
 
     run: str

@@ -8,6 +8,7 @@ import msgspec
 from duraton_api.view.flow.rows import BATCH, DEBOUNCE, HELD, OPEN
 from duraton_api.view.shapes import EventRun
 from duraton_api.view.times import iso
+from duraton_engine.state.lanes import TOGETHER
 from duraton_schemas.records.journal import Home
 
 _homes_decoder = msgspec.json.Decoder(list[Home])
@@ -40,9 +41,11 @@ def event_runs(db: sqlite3.Connection, event: sqlite3.Row) -> list[EventRun]:
         )
     for row in db.execute(
         "SELECT s.app, s.workflow, s.outcome, s.run, s.blocked_by, w.kind, w.status, w.due,"
-        " w.last, w.outcome AS became, w.run AS became_run, w.blocked_by AS became_blocked"
+        " w.last, w.outcome AS became, w.run AS became_run, w.blocked_by AS became_blocked,"
+        " h.control AS held_at"
         " FROM starts s LEFT JOIN windows w"
-        " ON w.first = s.first AND w.app = s.app AND w.workflow = s.workflow WHERE s.event = ?",
+        " ON w.first = s.first AND w.app = s.app AND w.workflow = s.workflow"
+        " LEFT JOIN scopes h ON h.num = w.held WHERE s.event = ?",
         (num,),
     ):
         found[row["app"], row["workflow"]] = _start(num, row)
@@ -103,7 +106,8 @@ def _holds(row: sqlite3.Row) -> str | None:
         latest = " at the latest" if row["kind"] == BATCH else " unless another event comes"
         return f"a {what} has it until {iso(row['due'])}{latest}"
     if row["status"] == HELD:
-        return f"its {what} is over and is held until its key is free"
+        free = "fewer runs work than may" if row["held_at"] == TOGETHER else "its key is free"
+        return f"its {what} is over and is held until {free}"
     return None
 
 

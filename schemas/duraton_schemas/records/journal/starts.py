@@ -168,6 +168,7 @@ class FiringHeld(Fact, kw_only=True):
         scope: The scope of its window or buffer.
         first: The place of the event that opened that.
         opened_at: When it was opened, milliseconds since 1970 UTC.
+        fired_at: When it fired, milliseconds since 1970 UTC.
         places: The places of its events.
         callers: Who sent each.
     """
@@ -179,6 +180,7 @@ class FiringHeld(Fact, kw_only=True):
     scope: str
     first: Place
     opened_at: int
+    fired_at: int
     places: list[Place]
     callers: list[Caller]
 
