@@ -41,6 +41,7 @@ class Carrying:
         self.answers = []
         self.acts = []
         self.crashes = 0
+        self.serve = transport == "serve"
         options = {**self.stopping.options, "faults": self._faults}
         self.engine = Engine(
             *apps_of(program.flows, lambda: self.engine.clock),
@@ -72,6 +73,7 @@ class Carrying:
             self.settled()
             for number, (gap, action) in enumerate(self.program.actions):
                 await getattr(self, f"_{action[0]}")(number, *action[1:])
+                await self.engine.settle()
                 self.settled()
                 await self.drive.advance(gap)
                 self.settled()
