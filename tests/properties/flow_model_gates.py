@@ -207,7 +207,8 @@ class Gates:
     def _ask(self):
         """Whom its home would let start asks for places across workflows, if there are any."""
         for run in self.queued():
-            run.asked = run.asked or self.local(run)[0]
+            gated = self.gate_keys(run) != (None, False)
+            run.asked = run.asked or (gated and self.local(run)[0])
 
     def _start_one(self):
         for run in self.queued():
