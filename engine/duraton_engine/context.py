@@ -24,7 +24,7 @@ class EngineContext:
             and name.
         openings: Gates that this transition may have opened, by (slot, app, workflow).
         returning: Places that this transition gives back: the workflow, and gate keys.
-        wanted: What it asks of the project slot.
+        wanted: What it asks of the project slot, with the seq of the run that asks.
     """
 
     settings: Settings
@@ -34,7 +34,7 @@ class EngineContext:
     asking: dict[tuple[Key, str], None] = field(default_factory=dict)
     openings: dict[Key, dict[str, None]] = field(default_factory=dict)
     returning: list[tuple[Key, tuple[str, ...]]] = field(default_factory=list)
-    wanted: list[tuple[int, PlaceAsked]] = field(default_factory=list)
+    wanted: list[tuple[int, int, PlaceAsked]] = field(default_factory=list)
 
     def opened(self, of: Key, *gates: str) -> None:
         """Note gates of a workflow that may have opened; `start_opened` looks at them."""

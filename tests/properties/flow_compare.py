@@ -6,9 +6,9 @@ from flow_model import Model
 FLAGS = ("dropped", "deduped", "skipped", "joined", "buffered")
 
 
-def predict(program, acts):
+def predict(program, acts, *, serve=False):
     """Run the model; `acts` tells which runs the acts named."""
-    model = Model(program)
+    model = Model(program, serve=serve)
     acts = iter(acts)
     answers = []
     for gap, action in program.actions:
@@ -39,7 +39,7 @@ def compare(carrying):
         The model; where it has `ties` nothing was compared.
     """
     checks, start = carrying.checks, carrying.engine.clock.start_ms
-    model, answers = predict(carrying.program, carrying.acts)
+    model, answers = predict(carrying.program, carrying.acts, serve=carrying.serve)
     if model.ties:
         return model
     wanted = {label: told(run) for label, run in model.runs.items()}

@@ -41,6 +41,7 @@ class Carrying:
         self.answers = []
         self.acts = []
         self.crashes = 0
+        self.serve = transport == "serve"
         options = {**self.stopping.options, "faults": self._faults}
         self.engine = Engine(
             *apps_of(program.flows, lambda: self.engine.clock),

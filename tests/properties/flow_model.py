@@ -73,6 +73,7 @@ class Model(Gates, Lives):
 
     Args:
         program: The program; its actions are given one by one.
+        serve: Whether each step is an invocation of its own.
 
     Attributes:
         now: Milliseconds since the start.
@@ -81,7 +82,7 @@ class Model(Gates, Lives):
         ties: Moments whose order the SPEC leaves open.
     """
 
-    def __init__(self, program):
+    def __init__(self, program, *, serve=False):
         self.now = 0
         self.flows = {flow.home: flow for flow in program.flows}
         self.ceiling = program.ceiling
@@ -97,6 +98,7 @@ class Model(Gates, Lives):
         self.held: list[Gathered] = []
         self._heap = []
         self._number = 0
+        self.serve = serve
         self._soon = deque()
         self._looks = set()
 
@@ -190,7 +192,12 @@ class Model(Gates, Lives):
         if any(self.flows[flow.home] != flow for flow in flows):
             self.versions[flows[0].app] = 1 + max(self.versions.values())
         for flow in flows:
-            self.flows[flow.home] = flow
+            old, self.flows[flow.home] = self.flows[flow.home], flow
+            if old.controls.get("throttle") != flow.controls.get("throttle") and any(
+                run.home == flow.home and not run.starts and self.gate_keys(run) != (None, False)
+                for run in self.queued()
+            ):
+                self.tie("when a start was ready is told by a throttle that has changed")
         for flow in flows:
             gone = [
                 gathered

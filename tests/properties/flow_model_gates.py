@@ -196,14 +196,19 @@ class Gates:
             return
         self.settling = True
         try:
+            self._ask()
             while self._start_one() or self.let_go():
-                pass
-            for run in self.queued():
-                run.asked = run.asked or self.local(run)[0]
+                self._ask()
         finally:
             self.settling = False
 
     settling = False
+
+    def _ask(self):
+        """Whom its home would let start asks for places across workflows, if there are any."""
+        for run in self.queued():
+            gated = self.gate_keys(run) != (None, False)
+            run.asked = run.asked or (gated and self.local(run)[0])
 
     def _start_one(self):
         for run in self.queued():
@@ -216,6 +221,8 @@ class Gates:
                     self.tie("a start that waits for the ceiling may stop a run now")
             if any(self.offered_in_vain(other, run) for other in self.queued()):
                 self.tie("a place is offered to a run that cannot use it any more")
+            if victim is None and any(self.overtakes(other, run) for other in self.queued()):
+                self.tie("a start that takes a place over need not ask as an earlier comer does")
             equals = [other for other in self.equals(run) if self.admit(other)[0]]
             self.start(run, victim)
             if any(other.state == "queued" and not self.admit(other)[0] for other in equals):
@@ -233,6 +240,20 @@ class Gates:
         keys, own = self.gate_keys(other), self.gate_keys(run)
         shared = self.ceiling > 0 or (own[0] is not None and own[0] == keys[0])
         return (shared or other.home == run.home) and not self.local(other)[0]
+
+    def overtakes(self, other, run):
+        """Whether a later comer stops a run of its own, which takes no asking.
+
+        It takes with that what is free of scopes that it shares with an earlier comer.
+        """
+        if other is run or self.gate_keys(run) == (None, False):
+            return False
+        return (
+            other.home == run.home
+            and self.sort(other) > self.sort(run)
+            and self.local(other)[1] is not None
+            and self.shares(other, run)
+        )
 
     def outdate(self, run):
         """A start moves the time of others; who has asked for a place did so by the old one."""

@@ -132,13 +132,13 @@ class Lives:
             self.attempt_failed(run, lambda: self.wake(run))
         else:
             run.pos, run.attempt = run.pos + 1, 1
-            if run.paused or run.held:
+            if run.paused or run.held or self.serve:
                 self.hand_back(run)
             else:
                 self.go_on(run)
 
     def hand_back(self, run):
-        """It was told to pause: it begins nothing and queues, if it was resumed meanwhile."""
+        """Its invocation is over: it queues to go on, unless it is paused."""
         run.worked += self.now - run.since
         run.state = "queued"
         if not run.paused and self.first_of_local(run):
@@ -184,7 +184,7 @@ class Lives:
         self.soon(lambda: self.works_still(run, started) and self.went_on(run))
 
     def went_on(self, run):
-        if run.paused or run.held:
+        if run.paused or run.held or self.serve:
             self.hand_back(run)
         else:
             self.go_on(run)

@@ -241,3 +241,26 @@ async def test_tokens_of_an_answer_that_crossed_a_cancel_are_debited(engine_of):
         await engine.advance("20s")
         assert len(starts(engine)) == 1
         assert (await engine.run(again.run_id)).paused_by.reason == "budget"
+
+
+# The order of asks for places ------------------------------------------------------
+
+
+async def test_workflows_that_begin_to_ask_together_do_so_in_the_order_of_their_runs():
+    # P14: a workflow's later runs do not come before another's earlier one because its first
+    # run came before it.
+    def project(limit):
+        few = ConcurrencyConfig(limit=limit)
+        flows = [working(60, name=name, concurrency=few) for name in ("one", "other")]
+        return App("shop", workflows=flows)
+
+    CLOCK.engine = Engine(project(1))
+    async with CLOCK.engine as engine:
+        await engine.set_ceiling(4)
+        for name in ("one", "other", "one", "other", "one", "one"):
+            await engine.send(name, {})
+            await engine.advance("1s")
+        assert (starts(engine, "one"), starts(engine, "other")) == ([0], [1])
+        await engine.register(project(3))
+        await engine.settle()
+        assert (starts(engine, "one"), starts(engine, "other")) == ([0, 6], [1, 6])

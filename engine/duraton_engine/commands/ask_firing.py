@@ -12,6 +12,9 @@ from duraton_schemas.slots import PROJECT_SLOT
 from duraton_streams.partition.machine import Transition
 from duraton_streams.state.table import Key
 
+_NEWEST = 1 << 62
+"""Added to a firing's number: its run is newer than any that there is."""
+
 
 def ask_firing(look: Look, gate: str, number: int, firing: Firing) -> bool:
     """Let a held firing ask, unless it has; one at a time for each gate, in firing order.
@@ -48,7 +51,7 @@ def ask_firing(look: Look, gate: str, number: int, firing: Firing) -> bool:
         claim=claim,
         number=number,
     )
-    look.engine.wanted.append((look.slot, message))
+    look.engine.wanted.append((look.slot, _NEWEST + number, message))
     return True
 
 

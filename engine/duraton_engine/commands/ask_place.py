@@ -95,7 +95,7 @@ def _ask_lane(tx: Transition, look: Look, of: Key, name: str, lane: Lane) -> Non
             version=version,
             then="stop" if stops else "wait",
         )
-        look.engine.wanted.append((slot, message))
+        look.engine.wanted.append((slot, run.seq, message))
 
 
 def place_answered(

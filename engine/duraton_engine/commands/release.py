@@ -48,9 +48,11 @@ def tell_project(tx: Transition, engine: EngineContext) -> None:
     """Tell the project slot what is given back and what is asked for, once all is decided.
 
     A place that is free goes to who comes first, perhaps one whom the same end let ask
-    (P14, P21): so what is returned is counted first, and given once all has been asked for.
+    (P14, P21): so what is returned is counted first, all is asked for in the order of the
+    runs, whichever workflows they are of, and then who waited before has what is left.
     """
-    wanted = engine.wanted
+    # Each is weighed as it comes.
+    wanted = sorted(engine.wanted, key=lambda each: (each[2].sort, each[1]))
     freed: dict[str, None] = {}
     for of, keys in engine.returning:
         freed.update(dict.fromkeys(keys))
@@ -58,7 +60,7 @@ def tell_project(tx: Transition, engine: EngineContext) -> None:
             app=str(of[1]), workflow=str(of[2]), keys=list(keys), serve=not wanted
         )
         tx.send(PROJECT_SLOT, returned, source=int(of[0]))
-    for slot, asked in wanted:
+    for slot, _, asked in wanted:
         tx.send(PROJECT_SLOT, asked, source=slot, reply_to=slot)
     if freed and wanted:
         free = messages.PlacesFree(keys=list(freed))
