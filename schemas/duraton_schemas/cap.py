@@ -27,15 +27,6 @@ class Cap(msgspec.Struct, frozen=True):
     max_cost: int | None = None
 
 
-def check_cap(workflow: str, fields: Mapping[str, Any]) -> None:
-    """Refuse a cap that cannot work, naming the field.
-
-    Raises:
-        OptionsError: As for `read_cap`.
-    """
-    read_cap(workflow, fields)
-
-
 def read_cap(workflow: str, fields: Mapping[str, Any]) -> Cap:
     """A cap from its wire form, `{"maxCost": dollars, "maxTokens": tokens}`.
 

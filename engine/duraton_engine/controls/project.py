@@ -4,11 +4,9 @@ Both are counted at the project slot. A run that all local controls and a runner
 start asks there for a place under its gate keys (DESIGN 4, gates).
 """
 
-from duraton_engine.controls.flow import Flow
 from duraton_engine.controls.look import Block, Look
 from duraton_engine.state.flow import PROJECT
 from duraton_engine.state.lanes import split_scope
-from duraton_schemas.records.common import Scopes
 from duraton_schemas.records.journal import RunStarted
 
 CEILING = "ceiling"
@@ -58,13 +56,3 @@ def claim(look: Look, started: RunStarted) -> None:
     """A start is counted under the keys that were granted."""
     if look.granted is not None:
         started.gates = list(look.granted)
-
-
-def release(flow: Flow | None, scopes: Scopes) -> tuple[str, ...]:
-    """Places are given back by a message to the project slot."""
-    return ()
-
-
-def due(look: Look, scope: str) -> int | None:
-    """No time gives a place."""
-    return None
