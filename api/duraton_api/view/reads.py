@@ -211,18 +211,7 @@ class Reads:
         gates = Gates(db, self.stated)
         rows = list(heapq.merge(*found, key=lambda row: (-row["created_at"], -row["num"])))
         shown = rows[:limit]
-        runs = [
-            shapes.RunItem(
-                **run_fields(
-                    _run_decoder.decode(row["detail"]),
-                    row["status"],
-                    EventInfo(row["name"], None, None),
-                    whole=False,
-                    gates=gates,
-                )
-            )
-            for row in shown
-        ]
+        runs = [run_item(row, gates) for row in shown]
         more = len(rows) > limit
         last = shown[-1] if more else None
         cursor = None if last is None else write_cursor(last["created_at"], last["num"])
@@ -414,6 +403,13 @@ def run_conditions(wanted: RunFilter) -> tuple[list[str], list[Any]]:
         where.append("r.num IN (SELECT abs(rowid) FROM search WHERE search MATCH ?)")
         values.append(match_text(wanted.q))
     return where, values
+
+
+def run_item(row: sqlite3.Row, gates: Gates) -> shapes.RunItem:
+    """A run as lists show it, from its `status`, `detail` and its event's `name`."""
+    state = _run_decoder.decode(row["detail"])
+    event = EventInfo(row["name"], None, None)
+    return shapes.RunItem(**run_fields(state, row["status"], event, whole=False, gates=gates))
 
 
 def _run_row(db: sqlite3.Connection, run: str) -> sqlite3.Row | None:
