@@ -7,7 +7,7 @@ from duraton_engine.context import EngineContext
 from duraton_engine.controls import together
 from duraton_engine.controls.admission import ASKS_MAX, admit, free
 from duraton_engine.controls.look import Block, Look, look_at
-from duraton_engine.controls.project import keys_of
+from duraton_engine.controls.project import gates_applied, keys_of
 from duraton_engine.room import Seat
 from duraton_engine.state import tables
 from duraton_engine.state.flow import PROJECT, Lane
@@ -15,15 +15,7 @@ from duraton_engine.state.reading import unended_run
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records import messages
 from duraton_streams.partition.machine import Transition
-from duraton_streams.partition.transition import first_slot
 from duraton_streams.state.table import Key
-
-
-def gates_applied(tx: Transition) -> int:
-    """The version of gate keys that this partition counts by."""
-    own = first_slot(tx.partition, tx.partitions)
-    row = tx.state.get(tables.GATES_APPLIED, (own,))
-    return row.version if row is not None else 0
 
 
 def ask_places(tx: Transition, engine: EngineContext) -> None:

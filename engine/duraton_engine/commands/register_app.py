@@ -1,11 +1,11 @@
 """The registry: made at the project slot, applied at every partition (DESIGN 4)."""
 
-from duraton_engine.commands.ask_place import gates_applied
 from duraton_engine.commands.change_gates import change_gates
 from duraton_engine.commands.fire_cron import arm_schedules
 from duraton_engine.commands.grant_place import serve_all
 from duraton_engine.commands.review_flow import review_flows
 from duraton_engine.context import EngineContext
+from duraton_engine.controls.project import gates_applied
 from duraton_engine.effects import RegistryMoved, Reply
 from duraton_engine.registrations import (
     APP,

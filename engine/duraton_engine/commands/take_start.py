@@ -12,9 +12,8 @@ from duraton_engine.controls import singleton, together
 from duraton_engine.controls.admission import admit
 from duraton_engine.controls.flow import Flow
 from duraton_engine.controls.look import Block, Look
-from duraton_engine.controls.project import keys_of
+from duraton_engine.controls.project import gates_applied, keys_of
 from duraton_engine.errors import RUN_REPLACED
-from duraton_engine.state import tables
 from duraton_engine.state.flow import PROJECT, ProbedStart, Taken
 from duraton_engine.state.objects import RunState
 from duraton_engine.state.reading import input_of
@@ -24,7 +23,6 @@ from duraton_schemas.records import messages
 from duraton_schemas.records.common import Caller, Claimed, ErrorInfo, Rated
 from duraton_schemas.slots import PROJECT_SLOT
 from duraton_streams.partition.machine import Transition
-from duraton_streams.partition.transition import first_slot
 
 DEDUPED, DROPPED, SKIPPED, REFUSED = "deduped", "dropped", "skipped", "refused"
 JOINED, BUFFERED, PROBED, STARTED = "joined", "buffered", "probed", "run"
@@ -217,8 +215,6 @@ def _probe(look: Look, start: Start) -> Outcome:
         app=look.app, workflow=look.workflow, start=msgspec.msgpack.encode(kept)
     )
     tx.emit(look.slot, probed)
-    own = first_slot(tx.partition, tx.partitions)
-    applied = tx.state.get(tables.GATES_APPLIED, (own,))
     message = messages.PlaceAsked(
         run="",
         app=look.app,
@@ -226,7 +222,7 @@ def _probe(look: Look, start: Start) -> Outcome:
         lane="",
         keys=list(keys_of(look)),
         sort=tx.now - start.flow.shift_ms,
-        version=applied.version if applied is not None else 0,
+        version=gates_applied(tx),
         then="refuse",
         claim=isinstance(held, Block) and held.gate == PROJECT,
         number=number,

@@ -5,9 +5,12 @@ start asks there for a place under its gate keys (DESIGN 4, gates).
 """
 
 from duraton_engine.controls.look import Block, Look
+from duraton_engine.state import tables
 from duraton_engine.state.flow import PROJECT
 from duraton_engine.state.lanes import split_scope
 from duraton_schemas.records.journal import RunStarted
+from duraton_streams.partition.machine import Transition
+from duraton_streams.partition.transition import first_slot
 
 CEILING = "ceiling"
 _GROUP = "group"
@@ -25,6 +28,13 @@ def keys_of(look: Look) -> tuple[str, ...]:
         return ceiling
     scope = look.scopes.together if look.scopes is not None else None
     return (group_key(together.group, scope or ""), *ceiling)
+
+
+def gates_applied(tx: Transition) -> int:
+    """The version of gate keys that this partition counts by."""
+    own = first_slot(tx.partition, tx.partitions)
+    row = tx.state.get(tables.GATES_APPLIED, (own,))
+    return row.version if row is not None else 0
 
 
 def group_key(group: str, scope: str) -> str:
