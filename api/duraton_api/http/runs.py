@@ -20,7 +20,8 @@ from duraton_api.http.reading import fresh, page_limit, read_moment, whole_numbe
 from duraton_api.view import shapes
 from duraton_api.view.at import run_at
 from duraton_api.view.cursors import read_cursor, write_cursor
-from duraton_api.view.reads import STATUSES, FactPlaces, RunFilter
+from duraton_api.view.filters import STATUSES, RunFilter
+from duraton_api.view.reads import FactPlaces
 from duraton_api.view.render import folded_detail
 from duraton_api.view.times import iso
 from duraton_schemas.errors import BadRecordError

@@ -4,9 +4,10 @@ import sqlite3
 from typing import Any
 
 from duraton_api.view import shapes
+from duraton_api.view.filters import RunFilter, run_conditions
 from duraton_api.view.flow.holds import status_conditions
 from duraton_api.view.flow.reasons import Gates
-from duraton_api.view.reads import Reads, RunFilter, run_conditions, run_item
+from duraton_api.view.reads import Reads, run_item
 
 SELECT_TIME_LIMIT_S = 60.0
 """How long the choice may take; a million runs take about five seconds."""

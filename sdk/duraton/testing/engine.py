@@ -12,8 +12,8 @@ from duraton.testing.host import TESTER, Host
 from duraton.testing.shown import Answer, Shown
 from duraton.workflow import WorkflowDefinition
 from duraton_api.node.core import Core
+from duraton_api.view.filters import PAGE_MAX, EventFilter, RunFilter
 from duraton_api.view.flow.reads import ScopeFilter
-from duraton_api.view.reads import PAGE_MAX, EventFilter, RunFilter
 from duraton_engine.effects import Reply
 from duraton_engine.settings import Settings
 from duraton_schemas.duration import Duration, to_ms
