@@ -8,6 +8,7 @@ import msgspec
 from duraton_schemas.errors import OptionsError
 
 TOKENS_MAX = 2**53 - 1
+"""Larger counts are no counts: JSON could not tell them apart."""
 DOLLARS_MAX = 1_000_000_000
 MICROS = 1_000_000
 """Micro-dollars in a dollar."""
