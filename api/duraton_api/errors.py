@@ -191,7 +191,7 @@ class RefusedError(ApiError):
     code = "refused"
     status = 409
     title = "The engine refused the command"
-    advice = "Look at the run: its state does not allow this."
+    advice = "The detail says what stands in the way; docs/reference/errors.md has the code."
 
     def __init__(self, message: str, code: str | None = None) -> None:
         """Refuse with a message, and with the engine's own code where it gave one."""

@@ -23,13 +23,12 @@ class Settings:
         shapes_max: Pairs of event name and path that runs may wait by.
         shape_check_ms: After how long it is looked at whether anybody still waits by such
             a pair; if not, it is retired until somebody does again.
-        starts_max: Runs started from lanes in one transition.
+        starts_max: Runs started from lanes, or asks for places answered, in one transition.
         batch_bytes_max: Data of one batch's events; a fuller buffer is flushed early (P58).
         budget_tick: Milliseconds between two looks at a workflow's budget, at most; they
             are at whole multiples of it (P30).
         together_max: What `together` is where a workflow states none, so many at once;
             None for no limit (P22).
-        starts_max: Runs started from one queue in one transition.
         carry_ms: After how long what was carried for an act is dropped where the act has
             not come (DESIGN 9); so are the ids of a job that was not begun.
         replay_dedupe_ms: How long a dedupe id of a replay holds.
@@ -51,13 +50,12 @@ class Settings:
     batch_bytes_max: int = BATCH_BYTES_MAX
     budget_tick: int = 10_000
     together_max: int | None = None
+    carry_ms: int = 600_000
+    replay_dedupe_ms: int = 86_400_000
+    jobs_max: int = 100
+    job_batch: int = 100
 
     @property
     def together(self) -> Together | None:
         """The `together` of workflows that state none."""
         return None if self.together_max is None else Together(max=self.together_max)
-
-    carry_ms: int = 600_000
-    replay_dedupe_ms: int = 86_400_000
-    jobs_max: int = 100
-    job_batch: int = 100

@@ -8,6 +8,7 @@ import msgspec
 from duraton_schemas.errors import OptionsError
 
 TOKENS_MAX = 2**53 - 1
+"""Larger counts are no counts: JSON could not tell them apart."""
 DOLLARS_MAX = 1_000_000_000
 MICROS = 1_000_000
 """Micro-dollars in a dollar."""
@@ -25,15 +26,6 @@ class Cap(msgspec.Struct, frozen=True):
 
     max_tokens: int | None = None
     max_cost: int | None = None
-
-
-def check_cap(workflow: str, fields: Mapping[str, Any]) -> None:
-    """Refuse a cap that cannot work, naming the field.
-
-    Raises:
-        OptionsError: As for `read_cap`.
-    """
-    read_cap(workflow, fields)
 
 
 def read_cap(workflow: str, fields: Mapping[str, Any]) -> Cap:

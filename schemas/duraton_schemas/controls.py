@@ -1,120 +1,28 @@
 """Flow controls as a workflow states them: reading their wire form, refusing what cannot work.
 
 Registrations keep the wire form as it was sent; this is how it is understood. Each
-class is one field of the flow control seed, each rule names what is allowed.
+class is one field of the flow control seed; `rules` has what its fields may be.
 """
 
-import math
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple, TypeVar
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from duraton_schemas.canonical import check_path
 from duraton_schemas.cap import Cap, read_cap
 from duraton_schemas.errors import KeyPathError, OptionsError
+from duraton_schemas.rules import COUNT, GROUP, MONEY, MS, PATH, PERCENT, SHIFT, Rule, choice, whole
 
 WINDOW_MS_MAX = 31 * 86_400_000
 """A budget's longest window; spend is kept for as long."""
-PERIOD_MS_MAX = 100 * 366 * 86_400_000
-"""A hundred years: times have to be written."""
-COUNT_MAX = 2**53 - 1
 BATCH_SIZE_MAX = 10_000
 """Events of one batch; they stand in one record and one invocation."""
-GROUP_LENGTH_MAX = 200
 TOGETHER_MAX = 10
 """`together` with `max` left out (together seed)."""
 
 Then = Literal["wait", "refuse", "stop", "join"]
 
-
-class Rule(NamedTuple):
-    """What a field may be.
-
-    Attributes:
-        allowed: For people, after "must be".
-        read: Gives the value as it is kept, or raises ValueError.
-    """
-
-    allowed: str
-    read: Callable[[Any], Any]
-
-
-def _is_number(value: Any) -> bool:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and math.isfinite(value)
-
-
-def _whole(value: Any) -> int:
-    if not _is_number(value) or value != int(value):
-        raise ValueError
-    return int(value)
-
-
-def whole(low: int, high: int, unit: str) -> Rule:
-    """A whole number from `low` to `high`."""
-
-    def read(value: Any) -> int:
-        number = _whole(value)
-        if not low <= number <= high:
-            raise ValueError
-        return number
-
-    top = "" if high >= min(PERIOD_MS_MAX, COUNT_MAX) else f" and at most {high}"
-    text = f"of at least {low}{top}" if low == 1 else f"from {low} to {high}"
-    return Rule(f"a whole number{unit} {text}", read)
-
-
-def above_zero(value: Any) -> float:
-    """A number above 0, as it is.
-
-    Raises:
-        ValueError: It is none.
-    """
-    if not _is_number(value) or value <= 0:
-        raise ValueError
-    return float(value)
-
-
-def _percent(value: Any) -> float:
-    number = above_zero(value)
-    if number > 100:
-        raise ValueError
-    return number
-
-
-def _path(value: Any) -> str:
-    if isinstance(value, str):
-        check_path(value)
-        return value
-    raise ValueError
-
-
-def _group(value: Any) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= GROUP_LENGTH_MAX or "\0" in value:
-        raise ValueError
-    return value
-
-
-def choice(*words: str) -> Rule:
-    """One of some words."""
-
-    def read(value: Any) -> str:
-        if value not in words or not isinstance(value, str):
-            raise ValueError
-        return value
-
-    return Rule("one of " + ", ".join(repr(word) for word in words), read)
-
-
-COUNT = whole(1, COUNT_MAX, "")
-MS = whole(1, PERIOD_MS_MAX, " of milliseconds")
-WINDOW = whole(1, WINDOW_MS_MAX, " of milliseconds")
-SHIFT = whole(-PERIOD_MS_MAX, PERIOD_MS_MAX, " of milliseconds")
-PATH = Rule("a dotted path into the event's data without empty segments", _path)
-MONEY = Rule("a number of dollars above 0", above_zero)
-PERCENT = Rule("a number above 0 and at most 100", _percent)
-GROUP = Rule(f"a text of 1 to {GROUP_LENGTH_MAX} characters and no zero character", _group)
+_WINDOW = whole(1, WINDOW_MS_MAX, " of milliseconds")
 
 
 class Concurrency(msgspec.Struct, frozen=True):
@@ -261,7 +169,7 @@ _FORMS: Mapping[str, _Form] = {
     "budget": _Form(
         "budget",
         Budget,
-        {"maxCost": MONEY, "maxTokens": COUNT, "windowMs": WINDOW, "warnAtPct": PERCENT},
+        {"maxCost": MONEY, "maxTokens": COUNT, "windowMs": _WINDOW, "warnAtPct": PERCENT},
         ("windowMs",),
     ),
     "tokenThrottle": _Form(
@@ -279,8 +187,6 @@ _FORMS: Mapping[str, _Form] = {
 
 NAMES = (*_FORMS, "cap", "key")
 """The wire names of all flow control fields."""
-
-T = TypeVar("T")
 
 
 def read_controls(workflow: str, stated: Mapping[str, Any]) -> Controls:

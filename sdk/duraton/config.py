@@ -116,7 +116,13 @@ class PriorityConfig(Config):
 
 @dataclass(frozen=True)
 class SingletonConfig(Config):
-    """At most one run a key that has not ended; `cancel` replaces the old one."""
+    """At most one run a key that has not ended.
+
+    Attributes:
+        key: The key's path.
+        mode: `skip` answers a further start with the run in the way; `cancel` ends that run
+            for it.
+    """
 
     key: str | None = None
     mode: Literal["skip", "cancel"] = "skip"
@@ -135,7 +141,12 @@ class IdempotencyConfig(Config):
 
 @dataclass(frozen=True)
 class CapConfig(Config):
-    """The most that one run may spend on AI: dollars, tokens or both."""
+    """The most that one run may spend on AI; at least one of the two is stated.
+
+    Attributes:
+        max_cost: Dollars.
+        max_tokens: Tokens as billed, those of the prompt included.
+    """
 
     max_cost: float | None = None
     max_tokens: int | None = None
@@ -144,7 +155,14 @@ class CapConfig(Config):
 
 @dataclass(frozen=True)
 class BudgetConfig(Config):
-    """The most that all runs of a workflow may spend in a rolling window."""
+    """The most that all runs of a workflow may spend in a rolling window; over it they pause.
+
+    Attributes:
+        max_cost: Dollars; this, `max_tokens` or both are stated.
+        max_tokens: Tokens as billed.
+        window_ms: The window's length, at most 31 days; it is needed.
+        warn_at_pct: At which percentage `duraton.budget.warning` is sent; None for never.
+    """
 
     max_cost: float | None = None
     max_tokens: int | None = None
@@ -167,7 +185,14 @@ class TokenThrottleConfig(Config):
 
 @dataclass(frozen=True)
 class TogetherConfig(Config):
-    """How many runs may work at once, and what becomes of a start over that."""
+    """How many runs may work at once for each value of the workflow's `key`.
+
+    Attributes:
+        max: How many; 10 where it is left out.
+        group: Flows that state the same one are counted together.
+        then: What becomes of a start over that: `wait` (where it is left out), `refuse`,
+            `stop` the run that has worked longest, or `join` the key's run.
+    """
 
     max: int | None = None
     group: str | None = None

@@ -11,13 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from duraton_schemas.cap import DOLLARS_MAX, MICROS
+from duraton_schemas.cap import DOLLARS_MAX, MICROS, TOKENS_MAX
 from duraton_schemas.wire.frames import FrameUsage
 
 _log = logging.getLogger("duraton")
 
-TOKENS_MAX = 2**53 - 1
-"""Larger counts are no counts, and could not be written."""
 MODEL_LENGTH_MAX = 200
 
 

@@ -3,7 +3,7 @@
 import msgspec
 from hypothesis import strategies as st
 
-from duraton_api.view.reads import EventFilter, RunFilter
+from duraton_api.view.filters import EventFilter, RunFilter
 from duraton_schemas.codec import Codec
 from duraton_schemas.ids import run_id
 from duraton_schemas.records import acts

@@ -12,9 +12,9 @@ from duraton_api.errors import BadSqlError, QueryTooSlowError, ViewBehindError
 from duraton_api.view import View
 from duraton_api.view import sql as view_sql
 from duraton_api.view import view as view_module
+from duraton_api.view.filters import EventFilter, RunFilter
 from duraton_api.view.fold import handled
 from duraton_api.view.jobs import REFUSALS_KEPT
-from duraton_api.view.reads import EventFilter, RunFilter
 from duraton_schemas.catalog import record_types
 from duraton_schemas.records import acts
 from duraton_schemas.records import journal as j

@@ -5,6 +5,8 @@ import re
 import pytest
 from house import ROOT, tracked
 
+from duraton_api.view.schema import NAMES
+
 PAGES = [p for p in tracked() if p.suffix == ".md"]
 LINK = re.compile(r"\[[^\]]+\]\((?!https?://|#|mailto:)([^)#]+)")
 EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -25,3 +27,8 @@ def test_links_and_named_files_exist(page):
 def test_examples_are_python(page):
     for example in EXAMPLE.findall(page.read_text()):
         compile(example, str(page), "exec", flags=0x2000)  # top-level await is allowed
+
+
+@pytest.mark.parametrize("name", [name for _, name in NAMES])
+def test_every_table_of_the_view_is_told_of(name):
+    assert f"`{name}`" in (ROOT / "docs/reference/view-tables.md").read_text()

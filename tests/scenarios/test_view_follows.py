@@ -24,11 +24,11 @@ from duraton import (
 )
 from duraton.testing import Engine, RefusedError
 from duraton_api.view import View
+from duraton_api.view.filters import EventFilter, RunFilter
 from duraton_api.view.flow import lanes as flow_lanes
 from duraton_api.view.flow import windows as flow_windows
 from duraton_api.view.flow.line import line
 from duraton_api.view.flow.reads import ScopeFilter
-from duraton_api.view.reads import EventFilter, RunFilter
 from duraton_engine.state import tables
 from duraton_streams.logs.base import JOURNAL
 from duraton_streams.state.table import scan_all

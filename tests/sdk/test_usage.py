@@ -9,7 +9,8 @@ from scripted_engine import ScriptedEngine
 from duraton import App, RetryConfig, define_workflow
 from duraton.ai import Usage, meter
 from duraton.runtime.tally import Tally
-from duraton.usage import TOKENS_MAX, usage_itself, usage_of
+from duraton.usage import usage_itself, usage_of
+from duraton_schemas.cap import TOKENS_MAX
 from duraton_schemas.wire.frames import USAGES_MAX, FrameUsage, Step
 
 

@@ -12,7 +12,7 @@ from duraton_api.acts.choosing import Choice
 from duraton_api.acts.filtering import bulk_filter
 from duraton_api.errors import PendingError, RefusedError, RunUnknownError
 from duraton_api.view import View, shapes
-from duraton_api.view.reads import RunFilter
+from duraton_api.view.filters import RunFilter
 from duraton_api.view.selecting import sample_runs, select_ids
 from duraton_api.view.whole import WholeRun, read_whole
 from duraton_engine.effects import Reply

@@ -5,7 +5,7 @@ from typing import Any
 
 from duraton_api.acts.carrying import ENDED
 from duraton_api.errors import BadParameterError
-from duraton_api.view.reads import STATUSES, RunFilter
+from duraton_api.view.filters import STATUSES, RunFilter
 from duraton_api.view.times import read_time
 from duraton_engine.commands.run_job import CANCEL, REPLAY
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from duraton_api.cli import show
-from duraton_api.cli.options import URL_DEFAULT, ApiKey, Json, Url, usage
+from duraton_api.cli.options import URL_DEFAULT, ApiKey, Json, Url, Workflow, usage
 from duraton_api.cli.remote import Remote
 from duraton_api.cli.timeline import span
 
@@ -16,7 +16,7 @@ LIMIT_MAX = 100_000
 
 
 def flow_state(
-    workflow: Annotated[str | None, typer.Option("--workflow", help="A workflow's name.")] = None,
+    workflow: Workflow = None,
     detail: Annotated[
         bool, typer.Option("--detail", help="Scope by scope: who holds it, who waits and why.")
     ] = False,

@@ -23,6 +23,16 @@ ApiKey = Annotated[
     str | None,
     typer.Option("--api-key", envvar="DURATON_API_KEY", help="The API key.", show_envvar=True),
 ]
+Workflow = Annotated[str | None, typer.Option("--workflow", help="A workflow's name.")]
+AppName = Annotated[str | None, typer.Option("--app", help="An app's name.")]
+Since = Annotated[
+    str | None,
+    typer.Option("--since", help="Created at or after: ISO-8601, milliseconds, or 2h for ago."),
+]
+Until = Annotated[str | None, typer.Option("--until", help="Created before; as --since.")]
+Query = Annotated[
+    str | None, typer.Option("-q", "--query", help="Words in id, workflow, error or event.")
+]
 Data = Annotated[
     Path,
     typer.Option(

@@ -8,7 +8,18 @@ import typer
 
 from duraton_api.cli import show
 from duraton_api.cli.jobs import print_job
-from duraton_api.cli.options import URL_DEFAULT, ApiKey, Json, Url, usage
+from duraton_api.cli.options import (
+    URL_DEFAULT,
+    ApiKey,
+    AppName,
+    Json,
+    Query,
+    Since,
+    Until,
+    Url,
+    Workflow,
+    usage,
+)
 from duraton_api.cli.remote import Remote, path_of
 from duraton_api.cli.runs import RunIds, moment, row_of
 from duraton_api.cli.send import STDIN
@@ -21,16 +32,6 @@ DedupeId = Annotated[
     typer.Option("--dedupe-id", help="The same again within 24 hours makes no further run."),
 ]
 Status = Annotated[str | None, typer.Option("--status", help="Statuses, with commas.")]
-Workflow = Annotated[str | None, typer.Option("--workflow", help="A workflow's name.")]
-AppName = Annotated[str | None, typer.Option("--app", help="An app's name.")]
-Since = Annotated[
-    str | None,
-    typer.Option("--since", help="Created at or after: ISO-8601, milliseconds, or 2h for ago."),
-]
-Until = Annotated[str | None, typer.Option("--until", help="Created before; as --since.")]
-Query = Annotated[
-    str | None, typer.Option("-q", "--query", help="Words in id, workflow, error or event.")
-]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Only say how many runs it would be, and the first.")
 ]

@@ -6,7 +6,18 @@ from typing import Annotated, Any
 import typer
 
 from duraton_api.cli import show
-from duraton_api.cli.options import URL_DEFAULT, ApiKey, Json, Url, usage
+from duraton_api.cli.options import (
+    URL_DEFAULT,
+    ApiKey,
+    AppName,
+    Json,
+    Query,
+    Since,
+    Until,
+    Url,
+    Workflow,
+    usage,
+)
 from duraton_api.cli.remote import Remote, path_of
 from duraton_api.cli.timeline import print_run, reason_of, span
 from duraton_schemas.duration import to_ms
@@ -31,18 +42,11 @@ def list_runs(
             help="queued, running, waiting, paused, completed, failed, cancelled; with commas.",
         ),
     ] = None,
-    workflow: Annotated[str | None, typer.Option("--workflow", help="A workflow's name.")] = None,
-    app_name: Annotated[str | None, typer.Option("--app", help="An app's name.")] = None,
-    since: Annotated[
-        str | None,
-        typer.Option("--since", help="Created at or after: ISO-8601, milliseconds, or 2h for ago."),
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option("--until", help="Created before; as --since.")
-    ] = None,
-    query: Annotated[
-        str | None, typer.Option("-q", "--query", help="Words in id, workflow, error or event.")
-    ] = None,
+    workflow: Workflow = None,
+    app_name: AppName = None,
+    since: Since = None,
+    until: Until = None,
+    query: Query = None,
     kind: Annotated[str | None, typer.Option("--kind", help="main, onFailure or all.")] = None,
     limit: Annotated[
         int, typer.Option("--limit", min=1, max=LIMIT_MAX, help="The most runs.")

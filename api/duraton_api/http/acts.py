@@ -1,6 +1,5 @@
 """Replay, retry from a step, acts on many runs, and the jobs that these are."""
 
-import secrets
 from typing import Any
 
 import msgspec
@@ -18,7 +17,7 @@ from duraton_api.errors import (
     RefusedError,
 )
 from duraton_api.http.backend import Backend
-from duraton_api.http.call import Call, json_answer, read_json
+from duraton_api.http.call import Call, command_id, json_answer, read_json
 from duraton_api.http.reading import fresh, page_limit
 from duraton_api.http.runs import REASON_LENGTH_MAX, run_of
 from duraton_api.view.shapes import JobShape
@@ -212,7 +211,7 @@ class ActsApi:
         """Let a job begin no further batch."""
         call.query(_NONE)
         job = call.path("id")
-        stop = StopJob(id=f"cmd_{secrets.token_hex(12)}", caller=call.principal.caller, job=job)
+        stop = StopJob(id=command_id(), caller=call.principal.caller, job=job)
         try:
             reply = await self._backend.command(stop)
         except PendingError:

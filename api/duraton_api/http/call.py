@@ -1,5 +1,6 @@
 """A request and its answer, without a framework's detours: one small object a call."""
 
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar, get_args
 from urllib.parse import parse_qsl
@@ -29,6 +30,11 @@ PRINCIPAL = "duraton.principal"
 QUERY_FIELDS_MAX = 50
 BODIES_BYTES_MAX = 256 << 20
 """Bytes of all bodies whose calls are under way; callers are asked to come again."""
+
+
+def command_id() -> str:
+    """A new id for a command."""
+    return f"cmd_{secrets.token_hex(12)}"
 
 
 class _Bodies:

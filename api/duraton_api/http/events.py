@@ -12,7 +12,7 @@ from duraton_api.errors import BadJsonError, BadParameterError, EventUnknownErro
 from duraton_api.http.backend import Backend, HttpSettings
 from duraton_api.http.call import Call, json_answer, read_json
 from duraton_api.http.reading import fresh, page_limit, read_moment
-from duraton_api.view.reads import EventFilter
+from duraton_api.view.filters import EventFilter
 from duraton_api.view.times import read_time
 from duraton_schemas.errors import ValueFormError
 from duraton_schemas.options import NAME_LENGTH_MAX

@@ -9,6 +9,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from duraton_api.view.flow.reads import FlowCount
 from duraton_api.view.flow.rows import BUFFERED, BUFFERS, WAITING, WINDOWS
 from duraton_engine.effects import Metered
+from duraton_schemas.cap import MICROS
 from duraton_schemas.records import journal as j
 from duraton_schemas.records.common import Fact
 
@@ -139,7 +140,7 @@ class Metrics:
                 labels = ("other", "other", "other")
             self._ai_labels.add(labels)
         self.ai_tokens.labels(*labels).inc(spend.tokens)
-        self.ai_cost.labels(*labels).inc(spend.cost / 1_000_000)
+        self.ai_cost.labels(*labels).inc(spend.cost / MICROS)
         if spend.unknown or spend.cost_unknown:
             self.ai_unknown.labels(*labels).inc()
 

@@ -1,13 +1,11 @@
 """The price table: `GET /prices`, `PUT /prices`."""
 
-import secrets
-
 import msgspec
 from starlette.responses import Response
 
 from duraton_api.errors import PendingError, RefusedError
 from duraton_api.http.backend import Backend
-from duraton_api.http.call import Call, json_answer
+from duraton_api.http.call import Call, command_id, json_answer
 from duraton_api.http.reading import fresh
 from duraton_engine.registrations import PRICES
 from duraton_schemas.default_prices import DEFAULT_PRICES
@@ -56,7 +54,7 @@ class PricesApi:
         call.query(_NONE)
         table = read_prices(await call.body(PRICES_BYTES_MAX))
         command = SetPrices(
-            id=f"cmd_{secrets.token_hex(12)}",
+            id=command_id(),
             caller=call.principal.caller,
             body=write_prices(table),
         )

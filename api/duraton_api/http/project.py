@@ -1,13 +1,11 @@
 """What holds for the whole project: `GET /project`, `PUT /project`."""
 
-import secrets
-
 import msgspec
 from starlette.responses import Response
 
 from duraton_api.errors import PendingError, RefusedError
 from duraton_api.http.backend import Backend
-from duraton_api.http.call import Call, json_answer, read_json
+from duraton_api.http.call import Call, command_id, json_answer, read_json
 from duraton_api.http.reading import fresh
 from duraton_engine.registrations import PROJECT
 from duraton_schemas.options import ProjectOptions
@@ -71,7 +69,7 @@ class ProjectApi:
         given = read_json(await call.body(BODY_BYTES_MAX), _decoder)
         ProjectOptions(ceiling=given.ceiling).check()
         command = SetProject(
-            id=f"cmd_{secrets.token_hex(12)}",
+            id=command_id(),
             caller=call.principal.caller,
             ceiling=given.ceiling,
         )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from duraton_api.errors import BadParameterError
 from duraton_api.http.backend import Backend
-from duraton_api.view.reads import PAGE_DEFAULT, PAGE_MAX
+from duraton_api.view.filters import PAGE_DEFAULT, PAGE_MAX
 from duraton_api.view.times import read_time
 
 

@@ -1,6 +1,5 @@
 """`GET /runs`, `GET /runs/{id}`, its journal, and acts on runs."""
 
-import secrets
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,12 +15,13 @@ from duraton_api.errors import (
     RunUnknownError,
 )
 from duraton_api.http.backend import Backend
-from duraton_api.http.call import Call, json_answer, read_json
+from duraton_api.http.call import Call, command_id, json_answer, read_json
 from duraton_api.http.reading import fresh, page_limit, read_moment, whole_number
 from duraton_api.view import shapes
 from duraton_api.view.at import run_at
 from duraton_api.view.cursors import read_cursor, write_cursor
-from duraton_api.view.reads import STATUSES, FactPlaces, RunFilter
+from duraton_api.view.filters import STATUSES, RunFilter
+from duraton_api.view.reads import FactPlaces
 from duraton_api.view.render import folded_detail
 from duraton_api.view.times import iso
 from duraton_schemas.errors import BadRecordError
@@ -125,7 +125,7 @@ class _Act(NamedTuple):
 
     def common(self) -> dict[str, Any]:
         """The fields that every command about a run has."""
-        return {"id": f"cmd_{secrets.token_hex(12)}", "caller": self.caller, "run": self.run}
+        return {"id": command_id(), "caller": self.caller, "run": self.run}
 
 
 _act = msgspec.json.Decoder(ActBody)

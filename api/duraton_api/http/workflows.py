@@ -1,13 +1,11 @@
 """Registrations: `PUT /apps/{app}`, `GET /workflows`, `GET /runners`."""
 
-import secrets
-
 import msgspec
 from starlette.responses import Response
 
 from duraton_api.errors import PendingError, RefusedError, WorkflowUnknownError
 from duraton_api.http.backend import Backend
-from duraton_api.http.call import Call, json_answer
+from duraton_api.http.call import Call, command_id, json_answer
 from duraton_api.http.reading import fresh
 from duraton_api.view import shapes
 from duraton_schemas.options import read_app, write_app
@@ -70,7 +68,7 @@ class WorkflowsApi:
         raw = await call.body(self._backend.settings.body_bytes_max)
         options = read_app(raw, name)
         command = RegisterApp(
-            id=f"cmd_{secrets.token_hex(12)}",
+            id=command_id(),
             caller=call.principal.caller,
             app=name,
             body=write_app(options),

@@ -15,7 +15,6 @@ from duraton_schemas.records.common import Caller, Fact
 
 REFUSALS_KEPT = 100
 """Runs that a job could not act on and that are shown with the reason; all are counted."""
-PAGE_DEFAULT = 50
 
 _encode = msgspec.json.Encoder().encode
 

@@ -14,7 +14,6 @@ import threading
 import time
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -22,6 +21,7 @@ import msgspec
 from duraton_api.errors import QueryTooSlowError, ViewFailedError
 from duraton_api.view import shapes
 from duraton_api.view.cursors import read_cursor, write_cursor
+from duraton_api.view.filters import STATUSES, EventFilter, RunFilter, run_conditions
 from duraton_api.view.flow import reads as flow
 from duraton_api.view.flow.events import event_runs
 from duraton_api.view.flow.holds import status_conditions
@@ -38,62 +38,19 @@ from duraton_api.view.render import (
     step_shape,
 )
 from duraton_api.view.schema import num_partition, place_num
-from duraton_api.view.search import match_text
 from duraton_api.view.states import RunState, StepState
 
-STATUSES = ("queued", "running", "waiting", "paused", "completed", "failed", "cancelled")
 READ_TIME_LIMIT_S = 5.0
 """How long one read may take before it is stopped."""
 STEPS_MAX = 5_000
 """Steps in one detail; `GET /runs/{id}/journal` pages through all facts."""
 CHILDREN_MAX = 1_000
 REPLAYS_MAX = 100
-PAGE_DEFAULT = 50
-PAGE_MAX = 500
 _STEPS_BETWEEN_CHECKS = 10_000
 
 _run_decoder = msgspec.json.Decoder(RunState)
 _step_decoder = msgspec.json.Decoder(StepState)
 _steps_decoder = msgspec.json.Decoder(list[StepState])
-
-
-@dataclass(frozen=True)
-class RunFilter:
-    """Which runs are asked for; None means all.
-
-    Attributes:
-        statuses: Words of `STATUSES`.
-        workflow: The workflow's name.
-        app: The app's name.
-        since: Created at or after it, milliseconds since 1970 UTC.
-        until: Created before it.
-        q: Words to be found in id, workflow, error or the event's data.
-        kind: `main` or `onFailure`.
-        limit: The most runs of a page.
-        cursor: The last page's cursor.
-    """
-
-    statuses: tuple[str, ...] = ()
-    workflow: str | None = None
-    app: str | None = None
-    since: int | None = None
-    until: int | None = None
-    q: str | None = None
-    kind: str | None = "main"
-    limit: int = PAGE_DEFAULT
-    cursor: str | None = None
-
-
-@dataclass(frozen=True)
-class EventFilter:
-    """Which events are asked for; as `RunFilter`, by the time they were recorded."""
-
-    name: str | None = None
-    id: str | None = None
-    since: int | None = None
-    until: int | None = None
-    limit: int = PAGE_DEFAULT
-    cursor: str | None = None
 
 
 class FactPlaces(msgspec.Struct, frozen=True):
@@ -211,18 +168,7 @@ class Reads:
         gates = Gates(db, self.stated)
         rows = list(heapq.merge(*found, key=lambda row: (-row["created_at"], -row["num"])))
         shown = rows[:limit]
-        runs = [
-            shapes.RunItem(
-                **run_fields(
-                    _run_decoder.decode(row["detail"]),
-                    row["status"],
-                    EventInfo(row["name"], None, None),
-                    whole=False,
-                    gates=gates,
-                )
-            )
-            for row in shown
-        ]
+        runs = [run_item(row, gates) for row in shown]
         more = len(rows) > limit
         last = shown[-1] if more else None
         cursor = None if last is None else write_cursor(last["created_at"], last["num"])
@@ -396,24 +342,11 @@ class Reads:
             return flow.flow_counts(db)
 
 
-def run_conditions(wanted: RunFilter) -> tuple[list[str], list[Any]]:
-    """A filter's conditions on `run_rows r`, its statuses aside, and their values."""
-    where: list[str] = []
-    values: list[Any] = []
-    for condition, value in (
-        ("r.workflow = ?", wanted.workflow),
-        ("r.app = ?", wanted.app),
-        ("r.created_at >= ?", wanted.since),
-        ("r.created_at < ?", wanted.until),
-        ("r.kind = ?", wanted.kind),
-    ):
-        if value is not None:
-            where.append(condition)
-            values.append(value)
-    if wanted.q:
-        where.append("r.num IN (SELECT abs(rowid) FROM search WHERE search MATCH ?)")
-        values.append(match_text(wanted.q))
-    return where, values
+def run_item(row: sqlite3.Row, gates: Gates) -> shapes.RunItem:
+    """A run as lists show it, from its `status`, `detail` and its event's `name`."""
+    state = _run_decoder.decode(row["detail"])
+    event = EventInfo(row["name"], None, None)
+    return shapes.RunItem(**run_fields(state, row["status"], event, whole=False, gates=gates))
 
 
 def _run_row(db: sqlite3.Connection, run: str) -> sqlite3.Row | None:

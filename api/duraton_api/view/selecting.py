@@ -3,20 +3,15 @@
 import sqlite3
 from typing import Any
 
-import msgspec
-
 from duraton_api.view import shapes
+from duraton_api.view.filters import RunFilter, run_conditions
 from duraton_api.view.flow.holds import status_conditions
 from duraton_api.view.flow.reasons import Gates
-from duraton_api.view.reads import Reads, RunFilter, run_conditions
-from duraton_api.view.render import EventInfo, run_fields
-from duraton_api.view.states import RunState
+from duraton_api.view.reads import Reads, run_item
 
 SELECT_TIME_LIMIT_S = 60.0
 """How long the choice may take; a million runs take about five seconds."""
 SAMPLE_MAX = 10
-
-_run_decoder = msgspec.json.Decoder(RunState)
 
 
 def select_ids(reads: Reads, wanted: RunFilter) -> list[str]:
@@ -47,18 +42,7 @@ def sample_runs(reads: Reads, wanted: RunFilter) -> tuple[int, list[shapes.RunIt
         )
         (total,) = db.execute(count, values).fetchone()
         gates = Gates(db, reads.stated)
-        runs = [
-            shapes.RunItem(
-                **run_fields(
-                    _run_decoder.decode(row["detail"]),
-                    row["status"],
-                    EventInfo(row["name"], None, None),
-                    whole=False,
-                    gates=gates,
-                )
-            )
-            for row in db.execute(query, values)
-        ]
+        runs = [run_item(row, gates) for row in db.execute(query, values)]
     return total, runs
 
 

@@ -2,9 +2,8 @@
 
 from duraton_api.view.shapes import SpendShape, StepSpendShape
 from duraton_api.view.states import RunState, Spent, StepState
+from duraton_schemas.cap import MICROS
 from duraton_schemas.records.common import SPEND_MAX, StepSpend
-
-MICROS = 1_000_000
 
 
 def spent(state: RunState, step: StepState | None, spend: StepSpend | None) -> None:

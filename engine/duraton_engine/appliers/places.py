@@ -80,9 +80,9 @@ def take_throttle(state: StateWriter, slot: int, run: RunState, taken: Throttled
 def drain_bucket(state: StateWriter, of: Key, scope: str, bucket: Drained) -> None:
     """AI tokens were used by a run of a workflow: the level of its bucket sinks (P32)."""
     key = (*of, scope)
-    if scope and state.get(tables.BUCKETS, key) is None:
-        expire(state, tables.BUCKETS, key, bucket.empty_at // 1_000_000 + bucket.per_ms)
     new = flow.Bucket(bucket.empty_at, bucket.tokens, bucket.per_ms)
+    if scope and state.get(tables.BUCKETS, key) is None:
+        expire(state, tables.BUCKETS, key, new.full_at)
     state.put(tables.BUCKETS, key, new)
 
 
@@ -195,7 +195,7 @@ def _live_until(state: StateWriter, number: int, key: Key) -> int | None:
         return None if throttle is None else max(throttle.next, throttle.keep)
     if number == tables.BUCKETS.number:
         bucket = state.get(tables.BUCKETS, key)
-        return None if bucket is None else bucket.empty_at // 1_000_000 + bucket.per_ms
+        return None if bucket is None else bucket.full_at
     if number == tables.RATES.number:
         rate = state.get(tables.RATES, key)
         return None if rate is None else rate.until
@@ -228,7 +228,7 @@ def periods_changed(state: StateWriter, fact: facts.PeriodsChanged) -> None:
     if fact.throttle_ms is not None:
         for key, _ in scan_all(state, tables.THROTTLES, of):
             throttle = state.edit(tables.THROTTLES, key)
-            throttle.keep = throttle.last // 1_000_000 + fact.throttle_ms + 1
+            throttle.keep = throttle.last // flow.NS_PER_MS + fact.throttle_ms + 1
     if fact.rate_ms is not None:
         for key, _ in scan_all(state, tables.RATES, of):
             newest = 0
@@ -239,12 +239,6 @@ def periods_changed(state: StateWriter, fact: facts.PeriodsChanged) -> None:
 
 def buckets_rated(state: StateWriter, fact: facts.BucketsRated) -> None:
     """Levels are kept, up to the new capacity; the new rate fills them from here on."""
-    now = fact.at * 1_000_000
     of = (fact.slot, fact.app, fact.workflow)
-    for key, _ in scan_all(state, tables.BUCKETS, of):
-        bucket = state.edit(tables.BUCKETS, key)
-        # Levels in millionths of a token: a nanosecond fills tokens / per_ms of them.
-        level = (now - bucket.empty_at) * bucket.tokens // bucket.per_ms
-        level = min(level, min(bucket.tokens, fact.tokens) * 1_000_000)
-        bucket.tokens, bucket.per_ms = fact.tokens, fact.per_ms
-        bucket.empty_at = now - level * fact.per_ms // fact.tokens
+    for key, bucket in scan_all(state, tables.BUCKETS, of):
+        state.put(tables.BUCKETS, key, bucket.rated(fact.tokens, fact.per_ms, fact.at))

@@ -1,6 +1,6 @@
 """What people do to runs: cancel, pause, resume (P31, P41, P44)."""
 
-from duraton_engine.commands.end_run import CANCELLED, end_run
+from duraton_engine.commands.end_run import CANCELLED, cancelled_by_person, end_run
 from duraton_engine.commands.invocation import hold
 from duraton_engine.commands.invoke_child import ask_again
 from duraton_engine.commands.open_gates import start_opened
@@ -8,7 +8,7 @@ from duraton_engine.commands.withdraw_ask import withdraw_ask
 from duraton_engine.context import EngineContext
 from duraton_engine.controls.budget import rests
 from duraton_engine.effects import Reply
-from duraton_engine.errors import RUN_CANCELLED, RUN_NOT_ACTIVE, RUN_NOT_PAUSED
+from duraton_engine.errors import RUN_NOT_ACTIVE, RUN_NOT_PAUSED
 from duraton_engine.state import objects, tables
 from duraton_engine.state.flow import UNSEEN
 from duraton_engine.state.objects import RunState, split_step_key
@@ -17,7 +17,6 @@ from duraton_schemas.errors import BadRecordError
 from duraton_schemas.ids import run_slot
 from duraton_schemas.records import commands
 from duraton_schemas.records import journal as facts
-from duraton_schemas.records.common import ErrorInfo
 from duraton_streams.partition.machine import Transition
 
 
@@ -38,8 +37,7 @@ def cancel_run(tx: Transition, engine: EngineContext, command: commands.CancelRu
     run = _find(tx, command, command.run)
     if run is None:
         return
-    reason = command.reason or "cancelled by a person"
-    error = ErrorInfo(message=reason, name="CancelledError", code=RUN_CANCELLED)
+    error = cancelled_by_person(command.reason)
     end_run(tx, engine, run_slot(run.id), run, CANCELLED, error=error)
     tx.effect(Reply(command.id, ok=True, run=run.id, status=CANCELLED))
 

@@ -5,10 +5,11 @@ from duraton_engine.commands.record_event import wait_slot
 from duraton_engine.commands.release import release
 from duraton_engine.commands.withdraw_ask import withdraw_ask
 from duraton_engine.context import EngineContext
+from duraton_engine.controls import singleton
+from duraton_engine.errors import RUN_CANCELLED
 from duraton_engine.outcomes import outcome_record
 from duraton_engine.state import objects, tables
 from duraton_engine.state.flow import UNSEEN, Parent
-from duraton_engine.state.lanes import SINGLETON, gate_of
 from duraton_engine.state.objects import RunInput, RunState, split_step_key
 from duraton_engine.state.reading import input_of, unended_run
 from duraton_schemas.ids import run_id, run_slot
@@ -21,6 +22,13 @@ from duraton_streams.partition.machine import Transition
 from duraton_streams.state.table import scan_all
 
 COMPLETED, FAILED, CANCELLED = "completed", "failed", "cancelled"
+
+
+def cancelled_by_person(reason: str | None) -> ErrorInfo:
+    """The error of a run that a person cancelled, alone or as one of many (P41, P57)."""
+    return ErrorInfo(
+        message=reason or "cancelled by a person", name="CancelledError", code=RUN_CANCELLED
+    )
 
 
 def end_run(
@@ -75,8 +83,8 @@ def end_run(
         engine.opened(of, UNSEEN)
         failure = unended_run(tx.state, slot, ended.failure_run)
         engine.asking[(of, failure.lane)] = None
-    if run.scopes is not None and run.scopes.singleton is not None:
-        engine.opened(of, gate_of(SINGLETON, run.scopes.singleton))
+    if run.scopes is not None:
+        engine.opened(of, *singleton.release(run.scopes))
 
 
 def _failure(

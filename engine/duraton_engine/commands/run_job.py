@@ -6,7 +6,7 @@ reported, the next one begins.
 """
 
 from duraton_engine.calls import CarryAwaited, JobGoesOn
-from duraton_engine.commands.end_run import CANCELLED, end_run
+from duraton_engine.commands.end_run import CANCELLED, cancelled_by_person, end_run
 from duraton_engine.commands.replay_run import refuse, want_replay
 from duraton_engine.context import EngineContext
 from duraton_engine.effects import CarryWanted, Reply
@@ -14,7 +14,6 @@ from duraton_engine.errors import (
     JOB_INCOMPLETE,
     JOB_NOT_RUNNING,
     JOBS_TOO_MANY,
-    RUN_CANCELLED,
     RUN_NOT_ACTIVE,
 )
 from duraton_engine.state import acts, tables
@@ -22,7 +21,6 @@ from duraton_schemas.errors import BadRecordError
 from duraton_schemas.ids import run_slot
 from duraton_schemas.records import acts as facts
 from duraton_schemas.records import commands, messages
-from duraton_schemas.records.common import ErrorInfo
 from duraton_schemas.slots import PROJECT_SLOT
 from duraton_streams.partition.machine import Transition
 
@@ -174,8 +172,7 @@ def job_run_asked(
     if run is None:
         done.code, done.message = RUN_NOT_ACTIVE, "the run has ended meanwhile"
     else:
-        reason = message.reason or "cancelled by a person"
-        error = ErrorInfo(message=reason, name="CancelledError", code=RUN_CANCELLED)
+        error = cancelled_by_person(message.reason)
         end_run(tx, engine, slot, run, CANCELLED, error=error)
     tx.send(PROJECT_SLOT, done, source=slot)
 

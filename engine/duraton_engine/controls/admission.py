@@ -125,4 +125,4 @@ def free(look: Look) -> int:
 
 def released(scopes: Scopes) -> list[str]:
     """The gates that may open where a run stops executing."""
-    return [gate for control in STARTS for gate in control.release(None, scopes)]
+    return [gate for control in STARTS for gate in control.release(scopes)]

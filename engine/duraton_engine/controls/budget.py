@@ -5,7 +5,6 @@ changed: after new spend, and, while it is held or warned of, when old spend rol
 """
 
 from duraton_engine.context import EngineContext
-from duraton_engine.controls.flow import Flow
 from duraton_engine.controls.look import Block, Look
 from duraton_engine.state import tables
 from duraton_engine.state.flow import Late, Spending
@@ -47,7 +46,7 @@ def claim(look: Look, started: RunStarted) -> None:
     """A start takes nothing: spend is counted as it is committed."""
 
 
-def release(flow: Flow | None, scopes: Scopes) -> tuple[str, ...]:
+def release(scopes: Scopes) -> tuple[str, ...]:
     """Nothing is given back: the window rolls on."""
     return ()
 

@@ -3,7 +3,6 @@
 Executing runs are counted by the facts that start them and end their tokens.
 """
 
-from duraton_engine.controls.flow import Flow
 from duraton_engine.controls.look import Block, Look
 from duraton_engine.state.lanes import CONCURRENCY, gate_of
 from duraton_schemas.records.common import Scopes
@@ -23,7 +22,7 @@ def claim(look: Look, started: RunStarted) -> None:
     """A start takes a place by executing; there is nothing more to say."""
 
 
-def release(flow: Flow | None, scopes: Scopes) -> tuple[str, ...]:
+def release(scopes: Scopes) -> tuple[str, ...]:
     """A place in the scope is free."""
     return () if scopes.concurrency is None else (gate_of(CONCURRENCY, scopes.concurrency),)
 

@@ -4,12 +4,10 @@ Both are counted at the project slot. A run that all local controls and a runner
 start asks there for a place under its gate keys (DESIGN 4, gates).
 """
 
-from duraton_engine.controls.flow import Flow
 from duraton_engine.controls.look import Block, Look
 from duraton_engine.state import tables
 from duraton_engine.state.flow import PROJECT
 from duraton_engine.state.lanes import split_scope
-from duraton_schemas.records.common import Scopes
 from duraton_schemas.records.journal import RunStarted
 from duraton_streams.partition.machine import Transition
 from duraton_streams.partition.transition import first_slot
@@ -30,6 +28,13 @@ def keys_of(look: Look) -> tuple[str, ...]:
         return ceiling
     scope = look.scopes.together if look.scopes is not None else None
     return (group_key(together.group, scope or ""), *ceiling)
+
+
+def gates_applied(tx: Transition) -> int:
+    """The version of gate keys that this partition counts by."""
+    own = first_slot(tx.partition, tx.partitions)
+    row = tx.state.get(tables.GATES_APPLIED, (own,))
+    return row.version if row is not None else 0
 
 
 def group_key(group: str, scope: str) -> str:
@@ -68,13 +73,3 @@ def claim(look: Look, started: RunStarted) -> None:
     """A start is counted under the keys that were granted."""
     if look.granted is not None:
         started.gates = list(look.granted)
-
-
-def release(flow: Flow | None, scopes: Scopes) -> tuple[str, ...]:
-    """Places are given back by a message to the project slot."""
-    return ()
-
-
-def due(look: Look, scope: str) -> int | None:
-    """No time gives a place."""
-    return None

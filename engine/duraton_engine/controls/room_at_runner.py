@@ -1,11 +1,11 @@
-"""Room at a runner: the last gate, kept in memory only (DESIGN 8)."""
+"""Room at a runner: the last gate, kept in memory only (DESIGN 8).
 
-from duraton_engine.controls.flow import Flow
-from duraton_engine.controls.look import Block, Look
+It has none of the controls' four functions: a seat is taken and freed in memory where a run
+starts and stops, and `Room.freed` tells of itself.
+"""
+
+from duraton_engine.controls.look import Look
 from duraton_engine.room import Seat
-from duraton_engine.state.flow import RUNNER
-from duraton_schemas.records.common import Scopes
-from duraton_schemas.records.journal import RunStarted
 
 
 def find(look: Look) -> Seat | None:
@@ -17,22 +17,3 @@ def find(look: Look) -> Seat | None:
     if look.flow is None:
         return None
     return look.engine.room.find(look.app, look.workflow)
-
-
-def check(look: Look) -> Block | None:
-    """Held back while no runner has room."""
-    return Block(RUNNER) if find(look) is None else None
-
-
-def claim(look: Look, started: RunStarted) -> None:
-    """The seat is taken in memory, where the run is started."""
-
-
-def release(flow: Flow | None, scopes: Scopes) -> tuple[str, ...]:
-    """Room tells of itself (`Room.freed`)."""
-    return ()
-
-
-def due(look: Look, scope: str) -> int | None:
-    """No time brings a runner."""
-    return None

@@ -4,7 +4,6 @@ Unended runs stand in a table by their key from the fact that creates them to th
 ends them: the lock has no lifetime of its own.
 """
 
-from duraton_engine.controls.flow import Flow
 from duraton_engine.controls.look import Block, Look
 from duraton_engine.state.lanes import SINGLETON, gate_of
 from duraton_engine.state.objects import RunState
@@ -26,6 +25,6 @@ def gate(look: Look) -> Block:
     return Block(gate_of(SINGLETON, scope or ""))
 
 
-def release(flow: Flow | None, scopes: Scopes) -> tuple[str, ...]:
+def release(scopes: Scopes) -> tuple[str, ...]:
     """The key is free for a firing that was held."""
     return () if scopes.singleton is None else (gate_of(SINGLETON, scopes.singleton),)

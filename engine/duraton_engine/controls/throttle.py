@@ -4,16 +4,13 @@ The time of the last start is kept, not times handed out in advance: idle time e
 credit, and one that waited and was cancelled leaves no hole.
 """
 
-from duraton_engine.controls.flow import Flow
 from duraton_engine.controls.look import Block, Look
 from duraton_engine.state import tables
+from duraton_engine.state.flow import NS_PER_MS
 from duraton_engine.state.lanes import THROTTLE, gate_of
 from duraton_schemas.controls import Throttle
 from duraton_schemas.records.common import Scopes, Throttled
 from duraton_schemas.records.journal import RunStarted
-
-_NS = 1_000_000
-"""Nanoseconds of a millisecond: times keep the fraction of an interval that is not whole."""
 
 
 def check(look: Look) -> Block | None:
@@ -32,16 +29,16 @@ def claim(look: Look, started: RunStarted) -> None:
     control, scope = _stated(look)
     if control is None or scope is None:
         return
-    now = look.tx.now * _NS
+    now = look.tx.now * NS_PER_MS
     allowed = _allowed(look, control, scope)
     # Within the millisecond that the clock can tell, the exact time counts, so that the
     # fractions of an interval add up instead of being lost.
-    exact = allowed is not None and -_slack(control) <= now - allowed < _NS
+    exact = allowed is not None and -_slack(control) <= now - allowed < NS_PER_MS
     last = allowed if allowed is not None and exact else now
     started.throttled = Throttled(last=last, next=_opens(control, last + _spacing(control)))
 
 
-def release(flow: Flow | None, scopes: Scopes) -> tuple[str, ...]:
+def release(scopes: Scopes) -> tuple[str, ...]:
     """Nothing is given back: only time opens the gate."""
     return ()
 
@@ -56,7 +53,7 @@ def due(look: Look, scope: str) -> int | None:
 
 
 def _spacing(control: Throttle) -> int:
-    return control.per_ms * _NS // control.limit
+    return control.per_ms * NS_PER_MS // control.limit
 
 
 def _slack(control: Throttle) -> int:
@@ -64,12 +61,12 @@ def _slack(control: Throttle) -> int:
 
     Several fit into a millisecond where the spacing is below it; the clock tells no less.
     """
-    return max(0, _NS - _spacing(control))
+    return max(0, NS_PER_MS - _spacing(control))
 
 
 def _opens(control: Throttle, allowed: int) -> int:
     """The first millisecond of a start that is allowed from a time in nanoseconds on."""
-    return -((_slack(control) - allowed) // _NS)
+    return -((_slack(control) - allowed) // NS_PER_MS)
 
 
 def _stated(look: Look) -> tuple[Throttle | None, str | None]:

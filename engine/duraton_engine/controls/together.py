@@ -4,7 +4,6 @@ The rules are the together seed's, P22 to P28 and P52. This module is about flow
 counted at their own home; a group spans workflows and is counted at the project slot.
 """
 
-from duraton_engine.controls.flow import Flow
 from duraton_engine.controls.look import Block, Look
 from duraton_engine.state import tables
 from duraton_engine.state.lanes import TOGETHER, gate_of
@@ -34,7 +33,7 @@ def claim(look: Look, started: RunStarted) -> None:
     """A start takes a place by executing; there is nothing more to say."""
 
 
-def release(flow: Flow | None, scopes: Scopes) -> tuple[str, ...]:
+def release(scopes: Scopes) -> tuple[str, ...]:
     """A place in the scope is free."""
     return () if scopes.together is None else (gate_of(TOGETHER, scopes.together),)
 

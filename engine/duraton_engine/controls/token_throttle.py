@@ -5,17 +5,14 @@ kept as the time at which its level is 0.
 """
 
 from duraton_engine.context import EngineContext
-from duraton_engine.controls.flow import Flow
 from duraton_engine.controls.look import Block, Look
 from duraton_engine.state import tables
-from duraton_engine.state.flow import Late
+from duraton_engine.state.flow import NS_PER_MS, Late
 from duraton_engine.state.lanes import TOKEN_THROTTLE, gate_of
 from duraton_engine.state.objects import RunState
 from duraton_schemas.records.common import Drained, Scopes, StepSpend
 from duraton_schemas.records.journal import RunStarted
 from duraton_streams.partition.machine import Transition
-
-_NS = 1_000_000
 
 
 def check(look: Look) -> Block | None:
@@ -35,7 +32,7 @@ def claim(look: Look, started: RunStarted) -> None:
     """A start takes nothing: what its steps use is debited as it is recorded."""
 
 
-def release(flow: Flow | None, scopes: Scopes) -> tuple[str, ...]:
+def release(scopes: Scopes) -> tuple[str, ...]:
     """Nothing is given back: only time fills the bucket."""
     return ()
 
@@ -43,7 +40,7 @@ def release(flow: Flow | None, scopes: Scopes) -> tuple[str, ...]:
 def due(look: Look, scope: str) -> int | None:
     """The first millisecond in which the level is above 0, or None for a full bucket."""
     row = look.tx.state.get(tables.BUCKETS, (*look.of, scope))
-    return None if row is None else row.empty_at // _NS + 1
+    return None if row is None else row.opens_at
 
 
 def debit(
@@ -60,9 +57,9 @@ def debit(
         scope = run.scopes.token_throttle if run.scopes is not None else None
     if control is None or scope is None:
         return None
-    now = tx.now * _NS
-    full = now - control.per_ms * _NS
+    now = tx.now * NS_PER_MS
+    full = now - control.per_ms * NS_PER_MS
     row = tx.state.get(tables.BUCKETS, (slot, run.app, run.workflow, scope))
     level = full if row is None else max(row.empty_at, full)
-    empty_at = level + spend.tokens * control.per_ms * _NS // control.tokens
+    empty_at = level + spend.tokens * control.per_ms * NS_PER_MS // control.tokens
     return Drained(empty_at=empty_at, tokens=control.tokens, per_ms=control.per_ms)

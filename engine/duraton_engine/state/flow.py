@@ -11,6 +11,10 @@ PROJECT = "project"
 """The gate that the project's ceiling and groups are, which the project slot opens."""
 UNSEEN = ""
 """The gate at which lanes stand that have to be looked at."""
+NS_PER_MS = 1_000_000
+"""Nanoseconds of a millisecond: starts and levels keep fractions that no clock tells."""
+_MILLIONTHS = 1_000_000
+"""Millionths of a token in one."""
 
 
 class Lane(msgspec.Struct, array_like=True):
@@ -69,6 +73,35 @@ class Bucket(msgspec.Struct, array_like=True):
     empty_at: int
     tokens: int
     per_ms: int
+
+    @property
+    def opens_at(self) -> int:
+        """The first millisecond since 1970 UTC in which its level is above 0."""
+        return self.empty_at // NS_PER_MS + 1
+
+    @property
+    def full_at(self) -> int:
+        """When it is full if nothing more is taken out, milliseconds since 1970 UTC."""
+        return self.empty_at // NS_PER_MS + self.per_ms
+
+    def level(self, now: int) -> int:
+        """Its level in whole tokens, below 0 in debt, at a time in ms since 1970 UTC."""
+        filled = (now * NS_PER_MS - self.empty_at) * self.tokens // (self.per_ms * NS_PER_MS)
+        return min(self.tokens, filled)
+
+    def rated(self, tokens: int, per_ms: int, now: int) -> "Bucket":
+        """The bucket under a new rate: its level is kept, up to the new capacity (P32).
+
+        Args:
+            tokens: The new capacity.
+            per_ms: In which time that fills.
+            now: From when on, milliseconds since 1970 UTC.
+        """
+        now_ns = now * NS_PER_MS
+        # Levels in millionths of a token: a nanosecond fills tokens / per_ms of them.
+        level = (now_ns - self.empty_at) * self.tokens // self.per_ms
+        level = min(level, min(self.tokens, tokens) * _MILLIONTHS)
+        return Bucket(now_ns - level * per_ms // tokens, tokens, per_ms)
 
 
 class Rate(msgspec.Struct, array_like=True):

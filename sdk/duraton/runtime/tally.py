@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from duraton.usage import TOKENS_MAX, usage_of
+from duraton.usage import usage_of
+from duraton_schemas.cap import TOKENS_MAX
 from duraton_schemas.wire.frames import USAGES_MAX, FrameUsage
 
 

@@ -55,19 +55,34 @@ async def act(host: Host, timeout_s: float, run: str, name: str, details: dict[s
     """
     kind = _ON_ACTIVE.get(name)
     if kind is not None:
-        reply = await host.ask(
-            lambda core: core.command(
-                kind(id=core.new_id(), caller=TESTER, run=run, **details), timeout_s
-            )
-        )
-        if not reply.ok:
-            raise RefusedError(reply.code or "refused", reply.message or "refused")
-        return reply
+        return await command(host, timeout_s, kind, {"run": run, **details})
     if name == "replay":
         return await ask(host, timeout_s, lambda acts: _replay(acts, run, **details))
     if name == "retry-from-step":
         return await ask(host, timeout_s, lambda acts: _retry(acts, run, **details))
     raise ValueError(f"{name!r} is no act on a run")
+
+
+async def command(
+    host: Host, timeout_s: float, kind: Callable[..., commands.Command], fields: Mapping[str, Any]
+) -> Reply:
+    """Let the engine carry out a command of the test's.
+
+    Args:
+        host: The engine.
+        timeout_s: Real seconds that an answer may take.
+        kind: The command.
+        fields: Its fields but `id` and `caller`.
+
+    Raises:
+        RefusedError: It was refused.
+    """
+    reply = await host.ask(
+        lambda core: core.command(kind(id=core.new_id(), caller=TESTER, **fields), timeout_s)
+    )
+    if not reply.ok:
+        raise RefusedError(reply.code or "refused", reply.message or "refused")
+    return reply
 
 
 async def _replay(acts: Acts, run: str, *, dedupe_id: str | None = None) -> Reply:

@@ -1,6 +1,6 @@
 """`Engine`: a cluster of one process, its runner and its clock, inside a test."""
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -12,8 +12,9 @@ from duraton.testing.host import TESTER, Host
 from duraton.testing.shown import Answer, Shown
 from duraton.workflow import WorkflowDefinition
 from duraton_api.node.core import Core
+from duraton_api.view.filters import PAGE_MAX, EventFilter, RunFilter
 from duraton_api.view.flow.reads import ScopeFilter
-from duraton_api.view.reads import PAGE_MAX, EventFilter, RunFilter
+from duraton_engine.effects import Reply
 from duraton_engine.settings import Settings
 from duraton_schemas.duration import Duration, to_ms
 from duraton_schemas.ids import run_slot
@@ -219,14 +220,20 @@ class Engine:
             RefusedError: It was refused.
         """
         body = dump(table, limit=PRICES_BYTES_MAX)
-        reply = await self._host.ask(
-            lambda core: core.command(
-                commands.SetPrices(id=core.new_id(), caller=TESTER, body=body), ANSWER_TIMEOUT_S
-            )
-        )
-        if not reply.ok:
-            raise RefusedError(reply.code or "refused", reply.message or "refused")
+        await self._command(commands.SetPrices, body=body)
         await self.settle()
+
+    async def set_ceiling(self, ceiling: int) -> None:
+        """Set the project's ceiling; 0 is no limit.
+
+        Raises:
+            RefusedError: It is below 0, or above its limit.
+        """
+        await self._command(commands.SetProject, ceiling=ceiling)
+        await self.settle()
+
+    async def _command(self, kind: Callable[..., commands.Command], **fields: Any) -> Reply:
+        return await acts.command(self._host, ANSWER_TIMEOUT_S, kind, fields)
 
     async def act(self, run: str, act: str, **details: Any) -> Shown:
         """Act on a run; answers the run that it changed or made.
@@ -276,13 +283,7 @@ class Engine:
         Raises:
             RefusedError: It is over, or not known.
         """
-        reply = await self._host.ask(
-            lambda core: core.command(
-                commands.StopJob(id=core.new_id(), caller=TESTER, job=job), ANSWER_TIMEOUT_S
-            )
-        )
-        if not reply.ok:
-            raise RefusedError(reply.code or "refused", reply.message or "refused")
+        await self._command(commands.StopJob, job=job)
         return await self.job(job)
 
     # Time -------------------------------------------------------------------------------
@@ -321,27 +322,21 @@ class Engine:
     async def runs(self, status: str | None = None, **filters: Any) -> list[Shown]:
         """All runs that match, newest first, as `GET /runs` shows them."""
         statuses = tuple(status.split(",")) if status else ()
-        found: list[Shown] = []
-        cursor: str | None = None
-        while True:
+
+        def page(cursor: str | None) -> Any:
             wanted = RunFilter(statuses=statuses, limit=PAGE_MAX, cursor=cursor, **filters)
-            page = _plain(self._read().runs(wanted))
-            found.extend(Shown(item) for item in page["runs"])
-            cursor = page.get("cursor")
-            if not cursor:
-                return found
+            return self._read().runs(wanted)
+
+        return _pages(page, "runs")
 
     async def events(self, name: str | None = None) -> list[Shown]:
         """All recorded events, newest first, as `GET /events` shows them."""
-        found: list[Shown] = []
-        cursor: str | None = None
-        while True:
+
+        def page(cursor: str | None) -> Any:
             wanted = EventFilter(name=name, limit=PAGE_MAX, cursor=cursor)
-            page = _plain(self._read().events(wanted))
-            found.extend(Shown(item) for item in page["events"])
-            cursor = page.get("cursor")
-            if not cursor:
-                return found
+            return self._read().events(wanted)
+
+        return _pages(page, "events")
 
     async def event(self, event: str) -> Shown:
         """An event as `GET /events/{id}` shows it."""
@@ -363,14 +358,7 @@ class Engine:
 
     async def jobs(self) -> list[Shown]:
         """All jobs, newest first."""
-        found: list[Shown] = []
-        cursor: str | None = None
-        while True:
-            page = _plain(self._read().jobs((), PAGE_MAX, cursor))
-            found.extend(Shown(item) for item in page["jobs"])
-            cursor = page.get("cursor")
-            if not cursor:
-                return found
+        return _pages(lambda cursor: self._read().jobs((), PAGE_MAX, cursor), "jobs")
 
     async def flow_state(self, workflow: str | None = None) -> Any:
         """What `GET /flow-state` answers, as JSON has it."""
@@ -386,22 +374,6 @@ class Engine:
         wanted = ScopeFilter(workflow=workflow, **filters)
         return Shown(_plain(self._read().flow_detail(wanted, self.clock.now_ms())))
 
-    async def set_ceiling(self, ceiling: int) -> None:
-        """Set the project's ceiling; 0 is no limit.
-
-        Raises:
-            RefusedError: It is below 0.
-        """
-        reply = await self._host.ask(
-            lambda core: core.command(
-                commands.SetProject(id=core.new_id(), caller=TESTER, ceiling=ceiling),
-                ANSWER_TIMEOUT_S,
-            )
-        )
-        if not reply.ok:
-            raise RefusedError(reply.code or "refused", reply.message or "refused")
-        await self.settle()
-
     def _read(self) -> Any:
         if not self._host.alive:
             raise ConnectionError("the engine is down")
@@ -416,6 +388,18 @@ class Engine:
 
 def _plain(value: object) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def _pages(read: Callable[[str | None], object], name: str) -> list[Shown]:
+    """All items of a list that comes in pages."""
+    found: list[Shown] = []
+    cursor: str | None = None
+    while True:
+        page = _plain(read(cursor))
+        found.extend(Shown(item) for item in page[name])
+        cursor = page.get("cursor")
+        if not cursor:
+            return found
 
 
 def _apps(given: Sequence[Any]) -> list[App]:

@@ -19,6 +19,7 @@ from duraton_api.view.flow.rows import (
 )
 from duraton_api.view.runfold import RunFold
 from duraton_api.view.states import RunState
+from duraton_engine.state.flow import Bucket
 from duraton_engine.state.lanes import (
     CONCURRENCY,
     SINGLETON,
@@ -255,22 +256,19 @@ class Lanes:
         if run.scopes is None or run.scopes.token_throttle is None:
             return
         key = ScopeKey(run.app, run.workflow, TOKEN_THROTTLE, run.scopes.token_throttle)
-        _fill(self.scope(key), bucket.empty_at, bucket.tokens, bucket.per_ms)
+        _fill(self.scope(key), Bucket(bucket.empty_at, bucket.tokens, bucket.per_ms))
 
     def rated(self, fact: j.BucketsRated) -> None:
         """A rate has changed; levels are kept, up to the new capacity (P32)."""
         for key in self._file.scopes_of(fact.app, fact.workflow, TOKEN_THROTTLE):
             self.find(key)
-        now = fact.at * 1_000_000
         for scope in list(self._scopes.values()):
             key = scope.key
             if key[:3] != (fact.app, fact.workflow, TOKEN_THROTTLE) or scope.empty_at is None:
                 continue
             assert scope.tokens is not None and scope.per_ms is not None, "a bucket has its rate"  # noqa: PT018 - both are one invariant
-            level = (now - scope.empty_at) * scope.tokens // scope.per_ms
-            level = min(level, min(scope.tokens, fact.tokens) * 1_000_000)
-            empty_at = now - level * fact.per_ms // fact.tokens
-            _fill(scope, empty_at, fact.tokens, fact.per_ms)
+            old = Bucket(scope.empty_at, scope.tokens, scope.per_ms)
+            _fill(scope, old.rated(fact.tokens, fact.per_ms, fact.at))
             self.scopes[scope.num] = scope
 
     def settle(self, run: RunFold) -> None:
@@ -298,9 +296,9 @@ class Lanes:
         (self.held if by > 0 else self.freed).append(pair)
 
 
-def _fill(scope: Scope, empty_at: int, tokens: int, per_ms: int) -> None:
-    scope.empty_at, scope.tokens, scope.per_ms = empty_at, tokens, per_ms
-    scope.until = empty_at // 1_000_000 + per_ms
+def _fill(scope: Scope, bucket: Bucket) -> None:
+    scope.empty_at, scope.tokens, scope.per_ms = bucket.empty_at, bucket.tokens, bucket.per_ms
+    scope.until = bucket.full_at
 
 
 def holds_of(run: RunState) -> tuple[tuple[str, str], ...]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from duraton_api.errors import BadParameterError
 from duraton_api.view.cursors import read_texts, write_texts
+from duraton_api.view.filters import PAGE_DEFAULT
 from duraton_api.view.flow import shapes
 from duraton_api.view.flow.line import Turn
 from duraton_api.view.flow.reasons import Stated, ceiling
@@ -26,8 +27,6 @@ from duraton_api.view.flow.rows import (
 )
 from duraton_api.view.flow.scopes import Describer
 from duraton_api.view.times import iso
-
-PAGE_DEFAULT = 50
 
 
 @dataclass(frozen=True)

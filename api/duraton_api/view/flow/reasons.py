@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from duraton_api.view.flow.holds import Hold, Workflow, pause_of, read_holds
+from duraton_api.view.flow.rows import BATCH, DEBOUNCE, TURN
 from duraton_api.view.flow.schema import PROJECT
 from duraton_api.view.shapes import WaitingShape
 from duraton_api.view.states import Pause, RunState
@@ -68,13 +69,18 @@ def key_of(controls: Controls, control: str) -> str | None:
         THROTTLE: controls.throttle,
         TOKEN_THROTTLE: controls.token_throttle,
         SINGLETON: controls.singleton,
-        "debounce": controls.debounce,
-        "batch": controls.batch,
+        DEBOUNCE: controls.debounce,
+        BATCH: controls.batch,
     }
     if control == TOGETHER:
         return controls.key
     found = stated.get(control)
     return None if found is None else found.key
+
+
+def shown_key(controls: Controls, control: str, path: str | None, value: str | None) -> str | None:
+    """The path that is shown of a scope: its own, or where it names none the control's."""
+    return path or key_of(controls, control) if value is None else path
 
 
 def ceiling(db: sqlite3.Connection) -> int:
@@ -153,7 +159,7 @@ class Gates:
         return WaitingShape(
             kind=control,
             until=maybe_iso(due),
-            key=path or key_of(controls, control) if value is None else path,
+            key=shown_key(controls, control, path, value),
             value=value,
             limit=limit,
         )
@@ -178,4 +184,4 @@ def gate_waiting(gate: str, due: int | None) -> WaitingShape:
     """Why a run waits by the fact that queued it, for a run as it stood then."""
     control, scope = split_gate(gate)
     path, value = split_scope(scope)
-    return WaitingShape(kind=control or "turn", until=maybe_iso(due), key=path or None, value=value)
+    return WaitingShape(kind=control or TURN, until=maybe_iso(due), key=path or None, value=value)

@@ -5,12 +5,12 @@ from itertools import islice
 
 from duraton_api.view.cursors import write_texts
 from duraton_api.view.flow.line import START, Turn, line
-from duraton_api.view.flow.reasons import Stated, ceiling, group_max, key_of
+from duraton_api.view.flow.reasons import Stated, ceiling, group_max, shown_key
 from duraton_api.view.flow.rows import BATCH, DEBOUNCE, TURN
 from duraton_api.view.flow.schema import PROJECT
 from duraton_api.view.flow.shapes import HeldShape, RunRef, ScopeShape
 from duraton_api.view.times import iso
-from duraton_engine.state.flow import RUNNER
+from duraton_engine.state.flow import RUNNER, Bucket
 from duraton_engine.state.lanes import (
     BUDGET,
     CONCURRENCY,
@@ -24,7 +24,6 @@ from duraton_schemas.controls import Controls
 SHOWN = 10
 """Runs and firings of a scope that are shown at first."""
 
-_NS = 1_000_000
 _ALWAYS = {
     RUNNER: "no runner that offers the workflow has room",
     TURN: "it is looked at next",
@@ -62,7 +61,7 @@ class Describer:
             app=row["app"],
             workflow=row["workflow"],
             control=control,
-            key=path or key_of(controls, control) if value is None else path,
+            key=shown_key(controls, control, path, value),
             value=value,
         )
         if control in (DEBOUNCE, BATCH):
@@ -175,11 +174,10 @@ class Describer:
         empty_at, tokens, per_ms = row["empty_at"], row["tokens"], row["per_ms"]
         if empty_at is None:
             return
-        filled = (self._now * _NS - empty_at) * tokens // (per_ms * _NS)
-        shape.tokens, shape.per_ms, shape.level = tokens, per_ms, min(tokens, filled)
-        opens = empty_at // _NS + 1
-        if opens > self._now:
-            shape.next_start_at = iso(opens)
+        bucket = Bucket(empty_at, tokens, per_ms)
+        shape.tokens, shape.per_ms, shape.level = tokens, per_ms, bucket.level(self._now)
+        if bucket.opens_at > self._now:
+            shape.next_start_at = iso(bucket.opens_at)
             shape.why = "its bucket of tokens is empty"
 
 

@@ -38,7 +38,7 @@ class RunCreated(Record, kw_only=True):
         workflow: Its workflow.
         kind: `main` or `onFailure`.
         origin: What started it, as in its id.
-        triggers: Its events; empty for cron.
+        triggers: Its events; of a cron tick the one that the tick made.
         caller: Who started it.
         ready_at: From when it may start, milliseconds since 1970 UTC.
         sort_at: Its place in the queue (P14).
@@ -152,8 +152,8 @@ class RunReady(Fact, kw_only=True):
 
     Attributes:
         why: What let it go on: `retry` (its backoff is over), `invoke` (the next invoke is
-            due), `takeover`, `step` (a result came), `suspend` (something fell due
-            meanwhile) or `resume`.
+            due), `takeover` (the invoke was lost at no cost of the three), `step` (a result
+            came) or `suspend` (something fell due meanwhile).
         gate: What holds it back, as in `LaneMoved`.
         due: When that lets it go at the earliest, or None where no time does.
     """
@@ -212,7 +212,7 @@ class RunEnded(Fact, kw_only=True):
 
 
 class RunPaused(Fact, kw_only=True):
-    """A run has a reason to pause: `manual`, `quarantine`, later `budget`."""
+    """A run has a reason to pause, `manual`; a budget holds all runs by one `WorkflowHeld`."""
 
     run: str
     reason: str

@@ -1,6 +1,6 @@
-"""Facts of flow control: what became of starts, windows, buffers, and who waits at which gate."""
+"""Facts of starts: what became of those that led to no run of their own, windows, buffers."""
 
-from duraton_schemas.records.common import Caller, Claimed, Fact, Place, Rated, Record, Scopes
+from duraton_schemas.records.common import Caller, Claimed, Fact, Place, Rated
 from duraton_schemas.records.public import Event
 
 
@@ -183,91 +183,3 @@ class FiringHeld(Fact, kw_only=True):
     fired_at: int
     places: list[Place]
     callers: list[Caller]
-
-
-class LaneMoved(Fact, kw_only=True):
-    r"""The runs of a lane wait at another gate.
-
-    A lane is the queue of a workflow's runs that no gate tells apart. A gate is a control
-    and a scope, as `control\0scope`; `runner` is room at a runner; the empty one is where
-    lanes wait to be looked at.
-
-    Attributes:
-        lane: The lane.
-        gate: The gate.
-        due: When it opens at the earliest, or None where no time opens it.
-        sort: The lane's place in the gate's line, milliseconds since 1970 UTC.
-    """
-
-    app: str
-    workflow: str
-    lane: str
-    gate: str
-    due: int | None = None
-    sort: int
-
-
-class GateArmed(Fact, kw_only=True):
-    """A gate before which runs wait opens at another time than was thought."""
-
-    app: str
-    workflow: str
-    gate: str
-    due: int | None = None
-
-
-class LanesReviewed(Fact, kw_only=True):
-    """What a workflow states has changed: all its lanes are looked at anew (P20)."""
-
-    app: str
-    workflow: str
-
-
-class RunScopes(Record, kw_only=True):
-    """A run and where it is counted from here on."""
-
-    run: str
-    scopes: Scopes | None = None
-
-
-class RunsRescoped(Fact, kw_only=True):
-    """A workflow's keys have changed: its unended runs are counted by the new ones (P20)."""
-
-    app: str
-    workflow: str
-    runs: list[RunScopes]
-
-
-class BucketsRated(Fact, kw_only=True):
-    """A tokenThrottle's rate has changed; levels are kept (P32)."""
-
-    app: str
-    workflow: str
-    tokens: int
-    per_ms: int
-
-
-class PeriodsChanged(Fact, kw_only=True):
-    """A throttle's or a rate limit's period is another: what was used counts for the new one.
-
-    Attributes:
-        throttle_ms: The spacing of starts, or None where there is no throttle.
-        rate_ms: The span of the rate limit, or None where there is none.
-    """
-
-    app: str
-    workflow: str
-    throttle_ms: int | None = None
-    rate_ms: int | None = None
-
-
-class KeysExpired(Fact, kw_only=True):
-    """What is kept by key and no longer counts is swept, up to a time and a number.
-
-    Attributes:
-        until: What expired at or before this time goes, milliseconds since 1970 UTC.
-        most: The most keys that are looked at.
-    """
-
-    until: int
-    most: int
