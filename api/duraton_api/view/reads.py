@@ -25,8 +25,9 @@ from duraton_api.view.filters import STATUSES, EventFilter, RunFilter, run_condi
 from duraton_api.view.flow import reads as flow
 from duraton_api.view.flow.events import event_runs
 from duraton_api.view.flow.holds import status_conditions
-from duraton_api.view.flow.reasons import Gates, Stated, ceiling
+from duraton_api.view.flow.reasons import Gates
 from duraton_api.view.flow.shapes import FlowDetail, FlowState
+from duraton_api.view.flow.stated import Stated, ceiling
 from duraton_api.view.jobs import job_shape, load_job, read_jobs
 from duraton_api.view.render import (
     NO_EVENT,

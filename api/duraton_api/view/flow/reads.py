@@ -16,7 +16,6 @@ from duraton_api.view.cursors import read_texts, write_texts
 from duraton_api.view.filters import PAGE_DEFAULT
 from duraton_api.view.flow import shapes
 from duraton_api.view.flow.line import Turn
-from duraton_api.view.flow.reasons import Stated, ceiling
 from duraton_api.view.flow.rows import (
     BATCH,
     BUFFERED,
@@ -26,6 +25,7 @@ from duraton_api.view.flow.rows import (
     WINDOWS,
 )
 from duraton_api.view.flow.scopes import Describer
+from duraton_api.view.flow.stated import Stated, ceiling
 from duraton_api.view.times import iso
 
 

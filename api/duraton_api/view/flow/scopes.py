@@ -5,10 +5,10 @@ from itertools import islice
 
 from duraton_api.view.cursors import write_texts
 from duraton_api.view.flow.line import START, Turn, line
-from duraton_api.view.flow.reasons import Stated, ceiling, group_max, shown_key
 from duraton_api.view.flow.rows import BATCH, DEBOUNCE, TURN
 from duraton_api.view.flow.schema import PROJECT
 from duraton_api.view.flow.shapes import HeldShape, RunRef, ScopeShape
+from duraton_api.view.flow.stated import Stated, ceiling, group_max, shown_key
 from duraton_api.view.times import iso
 from duraton_engine.state.flow import RUNNER, Bucket
 from duraton_engine.state.lanes import (
