@@ -48,13 +48,6 @@ def group_of(key: str) -> str | None:
     return key.split("\0", 2)[1] if key.startswith(_GROUP + "\0") else None
 
 
-def gates_applied(tx: Transition) -> int:
-    """The version of gate keys that this partition counts by."""
-    own = first_slot(tx.partition, tx.partitions)
-    row = tx.state.get(tables.GATES_APPLIED, (own,))
-    return row.version if row is not None else 0
-
-
 def check(look: Look) -> Block | None:
     """Held back until the project slot has given a place under each key.
 
