@@ -216,6 +216,8 @@ class Gates:
                     self.tie("a start that waits for the ceiling may stop a run now")
             if any(self.offered_in_vain(other, run) for other in self.queued()):
                 self.tie("a place is offered to a run that cannot use it any more")
+            if self.let_go(before=run):
+                return True
             equals = [other for other in self.equals(run) if self.admit(other)[0]]
             self.start(run, victim)
             if any(other.state == "queued" and not self.admit(other)[0] for other in equals):
