@@ -14,8 +14,6 @@ from duraton_schemas.canonical import check_path
 from duraton_schemas.cap import Cap, read_cap
 from duraton_schemas.errors import KeyPathError, OptionsError
 
-WINDOW_MS_MAX = 31 * 86_400_000
-"""A budget's longest window; spend is kept for as long."""
 PERIOD_MS_MAX = 100 * 366 * 86_400_000
 """A hundred years: times have to be written."""
 COUNT_MAX = 2**53 - 1
@@ -109,7 +107,6 @@ def choice(*words: str) -> Rule:
 
 COUNT = whole(1, COUNT_MAX, "")
 MS = whole(1, PERIOD_MS_MAX, " of milliseconds")
-WINDOW = whole(1, WINDOW_MS_MAX, " of milliseconds")
 SHIFT = whole(-PERIOD_MS_MAX, PERIOD_MS_MAX, " of milliseconds")
 PATH = Rule("a dotted path into the event's data without empty segments", _path)
 MONEY = Rule("a number of dollars above 0", above_zero)
@@ -261,7 +258,7 @@ _FORMS: Mapping[str, _Form] = {
     "budget": _Form(
         "budget",
         Budget,
-        {"maxCost": MONEY, "maxTokens": COUNT, "windowMs": WINDOW, "warnAtPct": PERCENT},
+        {"maxCost": MONEY, "maxTokens": COUNT, "windowMs": MS, "warnAtPct": PERCENT},
         ("windowMs",),
     ),
     "tokenThrottle": _Form(
