@@ -1,11 +1,14 @@
 """Budgets over long windows: any length, to the second up to 31 days, by the hour beyond (P30)."""
 
+from collections import Counter
+
 import pytest
 from tests.cases.flow_tools import CLOCK, scripted, statuses
 
 from duraton import BudgetConfig
 from duraton.testing import Engine
 from duraton_engine.state.tables import SPENT
+from duraton_streams.logs.base import JOURNAL
 
 DAY_S = 86_400
 SPENDS = {"do": [["ai", 400]]}
@@ -83,3 +86,39 @@ async def test_a_budget_that_is_turned_on_counts_old_spend_once(engine_of):
             [answer] = await engine.send("w", {"do": [["work", 0]]})
             await engine.settle()
             assert await statuses(engine, answer.run_id) == [status], (tokens, days)
+
+
+# A pause is one fact --------------------------------------------------------------
+
+
+def facts_of(engine):
+    """How many facts the journal has, by type; what a batch read is told apart from them."""
+    log, found = engine.core.log, Counter()
+    for partition in range(log.partitions):
+        offset, end = 0, log.bounds(JOURNAL, partition)[1]
+        while records := log.read(JOURNAL, partition, offset, 1_000, end=end):
+            found.update(type(engine.core.codec.decode(each.value)).__name__ for each in records)
+            offset = records[-1].offset + 1
+    del found["Positions"]
+    return found
+
+
+@pytest.mark.parametrize("sleeping", [10, 2_000])
+async def test_a_pause_over_sleeping_runs_takes_effect_at_once_and_is_one_fact(engine_of, sleeping):
+    flow = scripted(budget=BudgetConfig(max_tokens=300, window_ms="1h"))
+    async with engine_of(flow) as engine:
+        data = {"do": [["sleep", 1_800], ["work", 0]]}
+        [first, *_] = [a for [a] in await engine.send_many([("w", data)] * sleeping)]
+        await engine.settle()
+        await engine.send("w", SPENDS)
+        await engine.settle()
+        before = facts_of(engine)
+        assert await statuses(engine, first.run_id) == ["waiting"]
+        await engine.advance("10s")
+        assert facts_of(engine) - before == {"BudgetTicked": 1, "WorkflowHeld": 1}
+        assert await statuses(engine, first.run_id) == ["paused"]
+        assert len(await engine.runs(status="paused")) == sleeping
+        # Their sleeps end meanwhile; when the spend has rolled off, all go on.
+        await engine.advance("61m")
+        assert await engine.runs(status="paused") == []
+        assert facts_of(engine)["WorkflowReleased"] == 1
