@@ -24,6 +24,8 @@ class Settings:
         shape_check_ms: After how long it is looked at whether anybody still waits by such
             a pair; if not, it is retired until somebody does again.
         starts_max: Runs started from lanes, or asks for places answered, in one transition.
+        holdings_max: Gate keys with who holds them in one message to the project slot; of
+            the longest names so many stay far below what a record may hold.
         batch_bytes_max: Data of one batch's events; a fuller buffer is flushed early (P58).
         budget_tick: Milliseconds between two looks at a workflow's budget, at most; they
             are at whole multiples of it (P30).
@@ -47,6 +49,7 @@ class Settings:
     shapes_max: int = 10_000
     shape_check_ms: int = 30 * 86_400_000
     starts_max: int = 64
+    holdings_max: int = 500
     batch_bytes_max: int = BATCH_BYTES_MAX
     budget_tick: int = 10_000
     together_max: int | None = None

@@ -13,16 +13,12 @@ from duraton_schemas.cap import Cap, read_cap
 from duraton_schemas.errors import KeyPathError, OptionsError
 from duraton_schemas.rules import COUNT, GROUP, MONEY, MS, PATH, PERCENT, SHIFT, Rule, choice, whole
 
-WINDOW_MS_MAX = 31 * 86_400_000
-"""A budget's longest window; spend is kept for as long."""
 BATCH_SIZE_MAX = 10_000
 """Events of one batch; they stand in one record and one invocation."""
 TOGETHER_MAX = 10
 """`together` with `max` left out (together seed)."""
 
 Then = Literal["wait", "refuse", "stop", "join"]
-
-_WINDOW = whole(1, WINDOW_MS_MAX, " of milliseconds")
 
 
 class Concurrency(msgspec.Struct, frozen=True):
@@ -169,7 +165,7 @@ _FORMS: Mapping[str, _Form] = {
     "budget": _Form(
         "budget",
         Budget,
-        {"maxCost": MONEY, "maxTokens": COUNT, "windowMs": _WINDOW, "warnAtPct": PERCENT},
+        {"maxCost": MONEY, "maxTokens": COUNT, "windowMs": MS, "warnAtPct": PERCENT},
         ("windowMs",),
     ),
     "tokenThrottle": _Form(

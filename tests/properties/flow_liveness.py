@@ -97,8 +97,11 @@ def holds(checks, partition, home, gathered):
         scope = checks.scope_in(controls, "singleton", event)
         if any(checks.scope(each, "singleton") == scope for each in same):
             return True
-    if together and together.get("then") == "refuse" and not together.get("group"):
+    if together and together.get("then") == "refuse":
         scope = checks.scope_in(controls, "together", event)
+        if together.get("group"):
+            key = (together["group"], None if scope is None else scope[1])
+            return len(checks.under(key)) >= checks.limit(key)
         works = [e for e in same if e.executing and checks.scope(e, "together") == scope]
         return len(works) >= together.get("max", 10)
     return False

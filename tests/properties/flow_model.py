@@ -43,13 +43,11 @@ class Start:
 
     Attributes:
         waiter: The step of another run that asks, as (run, attempt).
-        fired: Whether it comes of a window or a buffer.
     """
 
     home: tuple
     events: list
     waiter: tuple | None = None
-    fired: bool = False
 
     @property
     def first(self):
@@ -66,6 +64,8 @@ class Gathered:
     due: int
     events: list = field(default_factory=list)
     timer: list | None = None
+    fired: int = 0
+    shift: int = 0
 
 
 class Model(Gates, Lives):
@@ -281,8 +281,7 @@ class Model(Gates, Lives):
         if blocker is not None and single.get("mode", "skip") == "skip":
             return self.decline(start, "skipped", blocker.label)
         then = together.get("then", "wait") if together else "wait"
-        waits = start.fired and "group" in (together or {})
-        if then == "refuse" and not waits and self.full(probe, without=blocker):
+        if then == "refuse" and self.full(probe, without=blocker):
             return self.decline(start, "refused")
         if then == "join":
             run = self.live(probe, "together")
@@ -332,8 +331,9 @@ class Model(Gates, Lives):
         """A window's quiet is over, a buffer is full or its time is up."""
         self.call_off(gathered.timer)
         del self.open[gathered.home, gathered.kind, gathered.scope]
+        gathered.fired, gathered.shift = self.now, self.shift_of(gathered.home)
         if not self.holds(gathered):
-            self.begin(Start(gathered.home, gathered.events, fired=True))
+            self.begin(Start(gathered.home, gathered.events))
             return
         if gathered.kind == "debounce":
             same = [h for h in self.held if (h.home, h.scope) == (gathered.home, gathered.scope)]
@@ -350,16 +350,43 @@ class Model(Gates, Lives):
         single, together = controls.get("singleton"), controls.get("together")
         if single and single.get("mode", "skip") == "skip" and self.live(probe, "singleton"):
             return True
-        # In a group it is not held: its run waits its turn.
-        refuses = together and together.get("then") == "refuse" and "group" not in together
-        return bool(refuses and self.full(probe))
+        blocker = self.live(probe, "singleton") if single else None
+        refuses = together and together.get("then") == "refuse"
+        return bool(refuses and self.full(probe, without=blocker))
 
-    def let_go(self):
-        """Let the first firing go on that no longer is held; whether there was one."""
+    def shift_of(self, home):
+        return self.flows[home].controls.get("priority", {}).get("shiftMs", 0)
+
+    def let_go(self, before=None):
+        """Let the first firing go on that no longer is held; whether there was one.
+
+        Args:
+            before: Only one that comes to a place of its group before this run (P49).
+        """
         for gathered in self.held:
+            probe = SimpleNamespace(home=gathered.home, kind="main", event=gathered.events[0])
+            if before is not None:
+                key = self.group(probe)
+                if key is None or key != self.group(before):
+                    continue
+                if gathered.shift != self.shift_of(gathered.home):
+                    self.tie("a firing has asked for its place by an order of before")
+                place, own = gathered.fired - gathered.shift, self.sort(before)[0]
+                if place > own:
+                    continue
+                if place == own and gathered.fired < self.now:
+                    self.tie("a firing and a run come to a place of their group as one")
             if not self.holds(gathered):
                 self.held.remove(gathered)
-                self.begin(Start(gathered.home, gathered.events, fired=True))
+                made = len(self.runs)
+                self.begin(Start(gathered.home, gathered.events))
+                together = self.flows[gathered.home].controls.get("together", {})
+                asked = together.get("then") == "refuse" and "group" in together
+                if asked and len(self.runs) > made:
+                    # It has the place that let it go, before the next is looked at.
+                    run = list(self.runs.values())[made]
+                    if run.state == "queued" and self.admit(run)[0]:
+                        self.start(run, self.admit(run)[1])
                 return True
         return False
 

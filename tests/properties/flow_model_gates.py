@@ -221,6 +221,8 @@ class Gates:
                     self.tie("a start that waits for the ceiling may stop a run now")
             if any(self.offered_in_vain(other, run) for other in self.queued()):
                 self.tie("a place is offered to a run that cannot use it any more")
+            if self.let_go(before=run):
+                return True
             if victim is None and any(self.overtakes(other, run) for other in self.queued()):
                 self.tie("a start that takes a place over need not ask as an earlier comer does")
             equals = [other for other in self.equals(run) if self.admit(other)[0]]

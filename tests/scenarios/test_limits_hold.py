@@ -25,7 +25,7 @@ from duraton import (
     TokenThrottleConfig,
     define_workflow,
 )
-from duraton.testing import Engine
+from duraton.testing import Engine, Settings
 from duraton_engine.calls import Answered
 from duraton_schemas.errors import OptionsError
 from duraton_schemas.ids import run_slot
@@ -103,6 +103,29 @@ async def test_a_run_that_started_by_another_runs_place_gets_its_own_later(engin
         await engine.act(first.run_id, "resume")
         await engine.advance("1m")
         assert await statuses(engine, first.run_id) == ["completed"]
+
+
+@pytest.mark.parametrize("most", [1, 2, 500])
+async def test_what_executes_is_reported_in_parts_where_it_is_much(engine_of, most):
+    # A ceiling that comes changes the keys; every partition tells what it has by each of them.
+    group = {"key": "k", "together": TogetherConfig(max=1, group="g")}
+    flows = [working(10, name=name, **group) for name in "wv"]
+    async with engine_of(*flows, settings=Settings(holdings_max=most)) as engine:
+        await send_each(engine, [{"k": k} for k in range(5)])
+        await send_each(engine, [{"k": k} for k in range(3, 8)], name="v")
+        assert await in_use(engine) == 8
+        await engine.set_ceiling(8)
+        await engine.crash()
+        await send_each(engine, [{"k": k} for k in range(8, 10)])
+        await engine.settle()
+        assert await in_use(engine) == 8
+        await engine.advance("10s")
+        assert await in_use(engine) == 4
+        await engine.advance("1m")
+        assert await in_use(engine) == 0
+        await engine.set_ceiling(3)
+        await send_each(engine, [{"k": k} for k in range(5)])
+        assert await in_use(engine) == 3
 
 
 async def test_flow_state_says_that_a_group_holds_back_where_there_is_no_ceiling(engine_of):

@@ -3,13 +3,18 @@
 from duraton_engine.state import tables
 from duraton_engine.state.flow import Spending, Spent
 from duraton_engine.state.objects import RunState
-from duraton_schemas.controls import WINDOW_MS_MAX
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records.common import Spend
 from duraton_streams.state.table import Key, StateWriter, scan_all
 
-SWEPT_AT_ONCE = 10
-"""Seconds of spend past any window that go with each new one."""
+BY_SECOND_S = 31 * 86_400
+"""Seconds for which spend is kept by the second; older spend is kept by the hour, for good.
+
+So a workflow has at most that many rows, and one more for each hour in which it spent.
+"""
+HOUR_S = 3_600
+FOLDED_AT_ONCE = 10
+"""Seconds of old spend that go into their hours with each new one."""
 
 
 def spend(
@@ -45,10 +50,31 @@ def spend(
         _arm(state, of, spending, budget_at)
     if spending.held and run is not None:
         run.exempt = False
-    oldest = second - WINDOW_MS_MAX // 1_000
-    for row, _ in state.scan(tables.SPENT, of, SWEPT_AT_ONCE):
-        if int(row[3]) < oldest:
-            state.delete(tables.SPENT, row)
+    _fold(state, of, spending, second - BY_SECOND_S)
+
+
+def _fold(state: StateWriter, of: Key, spending: Spending, oldest: int) -> None:
+    """Put spend of old seconds into their hours; an hour's row is that of its last second.
+
+    So an hour counts for as long as any of it lies in the window, like a second.
+    """
+    for row, spent in state.scan(tables.SPENT, of, FOLDED_AT_ONCE, (*of, spending.folded)):
+        second = int(row[3])
+        last = second // HOUR_S * HOUR_S + HOUR_S - 1
+        if last >= oldest:
+            return
+        spending.folded = second
+        if second == last:
+            continue
+        state.delete(tables.SPENT, row)
+        hour = state.get(tables.SPENT, (*of, last)) or Spent(0, 0)
+        state.put(
+            tables.SPENT, (*of, last), Spent(hour.tokens + spent.tokens, hour.cost + spent.cost)
+        )
+        if second <= spending.floor < last:
+            # What stands in an hour that counts counts.
+            spending.tokens += spent.tokens
+            spending.cost += spent.cost
 
 
 def _edit(state: StateWriter, of: Key) -> Spending:

@@ -106,16 +106,23 @@ def places_released(state: StateWriter, fact: facts.PlacesReleased) -> None:
 def holding_reported(state: StateWriter, fact: facts.HoldingReported) -> None:
     """What a partition holds is counted anew; its older asks are gone."""
     slot = fact.slot
+    if fact.first:
+        _uncount(state, fact)
+    for held in fact.held:
+        for key in held.keys:
+            count_by(state, tables.PLACES, (slot, key), held.count)
+            holder = (slot, fact.partition, key, held.app, held.workflow)
+            count_by(state, tables.HOLDERS, holder, held.count)
+    if fact.last:
+        reported = objects.Reported(version=fact.version)
+        state.put(tables.HOLDINGS, (slot, fact.partition), reported)
+
+
+def _uncount(state: StateWriter, fact: facts.HoldingReported) -> None:
+    slot = fact.slot
     for holder, old in scan_all(state, tables.HOLDERS, (slot, fact.partition)):
         count_by(state, tables.PLACES, (slot, holder[2]), -old.count)
         state.delete(tables.HOLDERS, holder)
     for asked, ask in scan_all(state, tables.ASKS, (slot,)):
         if ask.partition == fact.partition and ask.version < fact.version:
             _forget(state, slot, str(asked[1]))
-    for held in fact.held:
-        for key in held.keys:
-            count_by(state, tables.PLACES, (slot, key), held.count)
-            holder = (slot, fact.partition, key, held.app, held.workflow)
-            count_by(state, tables.HOLDERS, holder, held.count)
-    reported = objects.Reported(version=fact.version)
-    state.put(tables.HOLDINGS, (slot, fact.partition), reported)

@@ -35,8 +35,9 @@ def _go_on(
     granted: tuple[str, ...] | None,
 ) -> bool:
     """Let it go on, if it still is held there and by those keys; whether the place was used."""
-    gate = message.lane
-    first = first_firing(tx, engine, of, gate)
-    if first is None or first.held != gate or keys_of(first.look) != tuple(message.keys):
+    first = first_firing(tx, engine, of, message.lane)
+    if first is None or not first.waits_for_group:
+        return False
+    if keys_of(first.look) != tuple(message.keys):
         return False
     return let_go(first, granted).placed

@@ -53,8 +53,17 @@ def change_gates(tx: Transition, engine: EngineContext, version: int) -> None:
         messages.Holding(app=app, workflow=workflow, keys=list(keys), count=count)
         for (app, workflow, keys), count in sorted(counts.items())
     ]
-    told = messages.HoldingTold(reporter=tx.partition, version=version, held=held)
-    tx.send(PROJECT_SLOT, told, source=own)
+    most = engine.settings.holdings_max
+    parts = [held[first : first + most] for first in range(0, len(held), most)] or [[]]
+    for number, part in enumerate(parts, 1):
+        told = messages.HoldingTold(
+            reporter=tx.partition,
+            version=version,
+            held=part,
+            first=number == 1,
+            last=number == len(parts),
+        )
+        tx.send(PROJECT_SLOT, told, source=own)
     # 3
     for of in workflows_in(tx.state, tables.ASKED):
         tx.emit(int(of[0]), facts.AsksDropped(app=str(of[1]), workflow=str(of[2])))

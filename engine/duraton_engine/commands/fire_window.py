@@ -94,6 +94,17 @@ class Held:
     look: Look
     held: str | None
 
+    @property
+    def waits_for_group(self) -> bool:
+        """Whether its group's word is all that it waits for where it stands.
+
+        At the gate of its singleton key it stays meanwhile, so that those behind it do not
+        go on either, and keep their order.
+        """
+        if self.held is None or split_gate(self.held)[0] != TOGETHER or not asks_group(self.look):
+            return False
+        return self.gate == self.held or split_gate(self.gate)[0] == SINGLETON
+
 
 def first_firing(tx: Transition, engine: EngineContext, of: Key, gate: str) -> Held | None:
     """The first firing that is held at a gate, or None."""
@@ -117,9 +128,10 @@ def release_firing(tx: Transition, engine: EngineContext, of: Key, gate: str) ->
     first = first_firing(tx, engine, of, gate)
     if first is None:
         return False
+    if first.waits_for_group:
+        return ask_firing(first.look, gate, first.number, first.firing)
     if first.held == gate:
-        asks = split_gate(gate)[0] == TOGETHER and asks_group(first.look)
-        return asks and ask_firing(first.look, gate, first.number, first.firing)
+        return False
     if first.held is None:
         let_go(first, None)
         return True

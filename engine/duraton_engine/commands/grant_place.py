@@ -245,6 +245,8 @@ def holding_told(
             facts.Held(app=each.app, workflow=each.workflow, keys=each.keys, count=each.count)
             for each in message.held
         ],
+        first=message.first,
+        last=message.last,
     )
     tx.emit(PROJECT_SLOT, reported)
     serve_all(tx, engine)

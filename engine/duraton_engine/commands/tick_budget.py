@@ -54,7 +54,7 @@ def _move(tx: Transition, engine: EngineContext, of: Key, budget: Budget | None)
     old = tx.state.get(tables.SPENDING, of) or Spending()
     window = budget.window_ms if budget is not None else 0
     # A second counts as long as any of it lies in the window.
-    floor = (tx.now - window) // 1_000 - 1 if budget is not None else old.floor
+    floor = max(0, (tx.now - window) // 1_000 - 1) if budget is not None else old.floor
     following = None
     if budget is not None:
         following = _roll_off(tx, engine, of, budget, floor)

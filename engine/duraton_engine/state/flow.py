@@ -270,7 +270,7 @@ class ProbedStart(msgspec.Struct, array_like=True):
 
 
 class Spent(msgspec.Struct, array_like=True):
-    """What a workflow's AI steps used in one second: tokens and micro-dollars."""
+    """What a workflow's AI steps used in a second, or an old hour: tokens and micro-dollars."""
 
     tokens: int
     cost: int
@@ -286,6 +286,7 @@ class Spending(msgspec.Struct):
         held: Whether the workflow is held.
         warned: Whether it has been warned of, and not sunk below since.
         due: When it is looked at next, milliseconds since 1970 UTC, or None.
+        folded: Spend up to this second since 1970 UTC is kept by the hour.
     """
 
     tokens: int = 0
@@ -294,3 +295,4 @@ class Spending(msgspec.Struct):
     held: bool = False
     warned: bool = False
     due: int | None = None
+    folded: int = 0

@@ -102,7 +102,7 @@ STOPPERS = Table("stoppers", 78, flow.RunRef)
 """(slot, group key, app, workflow, sort key, seq): asks that stop a run of their own flow"""
 
 SPENT = Table("spent", 68, flow.Spent)
-"""(slot, app, workflow, second)"""
+"""(slot, app, workflow, second): of an hour's row its last second"""
 SPENDING = Table("spending", 69, flow.Spending)
 """(slot, app, workflow)"""
 

@@ -329,11 +329,21 @@ class Holding(Record, kw_only=True):
 
 
 class HoldingTold(Message, kw_only=True):
-    """A partition counts by a newer version of the gate keys; to the project slot."""
+    """A partition counts by a newer version of the gate keys; to the project slot.
+
+    Attributes:
+        reporter: The partition.
+        version: The version.
+        held: What executes there, or a part of it.
+        first: Whether it is the first part.
+        last: Whether it is the last one.
+    """
 
     reporter: int
     version: int
     held: list[Holding]
+    first: bool = True
+    last: bool = True
 
 
 class JobRunAsked(Message, kw_only=True):

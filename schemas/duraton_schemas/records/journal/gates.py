@@ -159,9 +159,12 @@ class Held(Record, kw_only=True):
 class HoldingReported(Fact, kw_only=True):
     """At the project slot: a partition counts by a newer version of the gate keys.
 
-    What was counted for it before is forgotten, and so are its asks.
+    What was counted for it before is forgotten, and so are its asks, with the first part of
+    a report; with the last one it counts by that version.
     """
 
     partition: int
     version: int
     held: list[Held]
+    first: bool = True
+    last: bool = True
