@@ -9,6 +9,7 @@ from collections import defaultdict
 from fractions import Fraction
 
 from flow_accounts import Accounts
+from flow_checks_spend import SpendChecks
 from flow_ledger import Ledger, Registry
 
 from duraton_engine.errors import RUN_REPLACED
@@ -18,7 +19,7 @@ class BrokenError(AssertionError):
     """A rule does not hold."""
 
 
-class Checks(Accounts, Ledger):
+class Checks(SpendChecks, Accounts, Ledger):
     """A ledger that holds each fact to the rules.
 
     Args:
@@ -123,9 +124,9 @@ class Checks(Accounts, Ledger):
     def lane(self, run):
         scopes = [
             self.scope(run, control) if self.stated(run, control) else None
-            for control in ("concurrency", "throttle", "together")
+            for control in ("concurrency", "throttle", "together", "tokenThrottle")
         ]
-        return (run.home, run.kind, run.first, *scopes)
+        return (run.home, run.kind, run.first, run.exempt, *scopes)
 
     def more(self, run, counted):
         """By how many more were counted when the transition began, without the run itself."""

@@ -50,6 +50,8 @@ def compare(carrying):
         raise AssertionError(f"{label}: {found.get(label)}, not {wanted.get(label)}")
     declined = sorted((*each[:3], each[3] - start) for each in checks.declined)
     assert declined == sorted(model.declined), f"declined {declined}, not {model.declined}"
+    warnings = sorted((home, at - start) for home, at in checks.warnings)
+    assert warnings == sorted(model.warnings), f"warned {warnings}, not {model.warnings}"
     labels = {run.id: run.label for run in checks.runs.values()}
     for post, expected in zip(carrying.answers, answers, strict=True):
         if post is None:
@@ -80,14 +82,15 @@ def parting(one, other):
 
 
 def told(run):
-    return (run.home, [e.label for e in run.events], run.created, run.starts, run.status, run.ended)
+    labels = [event.label for event in run.events]
+    return (run.home, labels, run.created, run.starts, run.status, run.ended, run.spent)
 
 
 def seen(run, start):
     status, ended = (run.ended[0], run.ended[1] - start) if run.ended else (None, None)
     starts = [at - start for at in run.starts]
     labels = [event.label for event in run.events]
-    return (run.home, labels, run.created - start, starts, status, ended)
+    return (run.home, labels, run.created - start, starts, status, ended, run.spent)
 
 
 async def both(program, **options):

@@ -47,7 +47,7 @@ class Carrying:
             *apps_of(program.flows, lambda: self.engine.clock),
             partitions=partitions,
             transport=transport,
-            settings=Settings(starts_max=program.starts_max),
+            settings=Settings(starts_max=program.starts_max, budget_tick=program.tick),
             capacity=program.capacity,
             **options,
         )
@@ -82,7 +82,7 @@ class Carrying:
         return self
 
     def settled(self):
-        found = stuck(self.checks, self.now)
+        found = stuck(self.checks, self.now, self.program.tick)
         assert not found, f"at {self.now - self.engine.clock.start_ms}: {found[:3]}"
 
     # Actions
@@ -147,6 +147,9 @@ class Carrying:
         await self.drive.advance(LONG_MS)
         self.stopping.armed = False
         self.settled()
+        announced, warned = self.checks.announced, self.checks.warnings
+        assert set(announced.values()) <= {1}, f"announced more than once: {announced}"
+        assert len(announced) == len(warned), f"{announced} for the warnings {warned}"
         unended = [run.label for run in self.checks.unended.values()]
         assert not unended, f"{unended} never end"
         assert not self.checks.held, f"held for ever: {self.checks.held}"

@@ -3,6 +3,7 @@
 from collections import defaultdict
 
 from duraton import App, NonRetriableError, RetryConfig, define_workflow
+from duraton.ai import Usage, meter
 from duraton.context import current_step
 
 FAILURE_MS = 50
@@ -48,6 +49,9 @@ async def carry_out(ctx, flow, clock, step, op):
     match op:
         case ["work" | "final", ms, *rest]:
             await ctx.step.run(step, work, clock, flow.span(ms), *rest)
+        case ["ai", ms, tokens, cents, failures]:
+            call = (clock, flow.span(ms), tokens, cents, failures)
+            await ctx.step.ai.wrap(step, ask, *call, usage=usage)
         case ["sleep", ms]:
             await ctx.step.sleep(step, flow.span(ms))
         case ["wait", number, ms]:
@@ -61,6 +65,21 @@ async def carry_out(ctx, flow, clock, step, op):
             await ctx.step.send_event(step, name, data)
         case _:
             raise AssertionError(op)
+
+
+async def ask(clock, ms, tokens, cents, failures):
+    """A model's call; where it fails it is paid for all the same."""
+    attempt = current_step().attempt
+    await clock().sleep(ms / 1000)
+    answer = {"tokens": tokens, "cents": cents}
+    if attempt <= failures:
+        meter(usage(answer))
+        raise ValueError(f"failed in attempt {attempt}")
+    return answer
+
+
+def usage(answer):
+    return Usage(prompt_tokens=answer["tokens"], cost=answer["cents"] / 100)
 
 
 async def work(clock, ms, failures=None):

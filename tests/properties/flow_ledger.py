@@ -46,6 +46,26 @@ class Run:
     since: int = 0
     worked: int = 0
     ended: tuple | None = None
+    spent: tuple = (0, 0)
+    cap: dict | None = None
+    exempt: bool = False
+    exemptions: list = field(default_factory=list)
+
+    def exempt_from(self, at):
+        """A person lets it go on while its budget holds it."""
+        self.exempt = True
+        self.exemptions.append([at, None])
+
+    def exempt_until(self, at):
+        """It has spent again."""
+        if self.exempt:
+            self.exempt = False
+            self.exemptions[-1][1] = at
+
+    def exempt_at(self, at):
+        return any(
+            since <= at and (until is None or at < until) for since, until in self.exemptions
+        )
 
     @property
     def event(self):

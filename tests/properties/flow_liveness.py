@@ -38,6 +38,12 @@ LEFT = (
 def reasons(checks, run, now):
     """What holds a queued run back, worked out from the facts alone."""
     found = []
+    if checks.budget_rests(run):
+        found.append("budget")
+    if checks.stated(run, "tokenThrottle") and run.first:
+        bucket = checks.buckets.get((run.home, checks.scope(run, "tokenThrottle")))
+        if bucket is not None and now < bucket.opens:
+            found.append("tokenThrottle")
     throttle = checks.stated(run, "throttle")
     if throttle and run.first:
         last = checks.throttled.get((run.home, checks.scope(run, "throttle")))
@@ -71,9 +77,9 @@ def reasons(checks, run, now):
     return found
 
 
-def stuck(checks, now):
+def stuck(checks, now, tick):
     """Who waits for nothing, though all has settled."""
-    found = []
+    found = checks.unjust_budgets(now, tick)
     for run in checks.unended.values():
         if run.queued and not run.paused and not reasons(checks, run, now):
             found.append(f"{run.label} waits, and nothing holds it")

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from flow_model_gates import Gates
 from flow_model_runs import Lives, Run
+from flow_model_spend import Spends
 
 
 class Event(NamedTuple):
@@ -68,7 +69,7 @@ class Gathered:
     shift: int = 0
 
 
-class Model(Gates, Lives):
+class Model(Gates, Lives, Spends):
     """Simulates a program.
 
     Args:
@@ -83,6 +84,7 @@ class Model(Gates, Lives):
     """
 
     def __init__(self, program, *, serve=False):
+        super().__init__()
         self.now = 0
         self.flows = {flow.home: flow for flow in program.flows}
         self.ceiling = program.ceiling
@@ -101,6 +103,9 @@ class Model(Gates, Lives):
         self.serve = serve
         self._soon = deque()
         self._looks = set()
+        self.every = program.tick
+        self._next_tick = program.tick
+        self._acted = None
 
     @staticmethod
     def event(label, name, data, run):
@@ -136,15 +141,32 @@ class Model(Gates, Lives):
         self.ties.append((self.now, why))
 
     def advance(self, to):
-        while (entry := self._next()) is not None and entry[0] <= to:
+        while True:
+            entry = self._next()
+            due = entry[0] if entry is not None else to + 1
+            if self._next_tick <= min(due, to):
+                self._tick()
+                continue
+            if due > to:
+                break
             heapq.heappop(self._heap)
             self.now, _, action, home = entry
             beside = self._next()
             if beside is not None and beside[0] == self.now and self.compete(home, beside[3]):
                 self.tie(f"{home} and {beside[3]}")
+            self._acted = self.now
             action()
             self._drain()
         self.now = to
+
+    def _tick(self):
+        self.now = self._next_tick
+        self._next_tick += self.every
+        beside = self._next()
+        alone = self._acted != self.now and (beside is None or beside[0] != self.now)
+        if self.tick() and not alone:
+            self.tie("a budget's tick and something else")
+        self._drain()
 
     def _next(self):
         while self._heap and self._heap[0][2] is None:
@@ -175,7 +197,7 @@ class Model(Gates, Lives):
             self.cancel(run)
         elif kind == "pause":
             self.pause(run)
-        elif not run.paused:
+        elif not run.paused and not self.rests(run):
             return False
         else:
             self.resume(run)
@@ -191,6 +213,7 @@ class Model(Gates, Lives):
         """The newest registration holds for all that is decided from here on (P20)."""
         if any(self.flows[flow.home] != flow for flow in flows):
             self.versions[flows[0].app] = 1 + max(self.versions.values())
+        before = dict(self.flows)
         for flow in flows:
             old, self.flows[flow.home] = self.flows[flow.home], flow
             if old.controls.get("throttle") != flow.controls.get("throttle") and any(
@@ -198,6 +221,9 @@ class Model(Gates, Lives):
                 for run in self.queued()
             ):
                 self.tie("when a start was ready is told by a throttle that has changed")
+        changed = {flow.home for flow in flows if flow.controls != before[flow.home].controls}
+        for home in changed:
+            self.rate_buckets(home)
         for flow in flows:
             gone = [
                 gathered
@@ -208,6 +234,10 @@ class Model(Gates, Lives):
                 self.tie("several windows or buffers are let go")
             for gathered in gone:
                 self.fire(gathered)
+        for home in sorted(changed):
+            old, new = before[home].controls.get("budget"), self.flows[home].controls.get("budget")
+            if old != new:
+                self.look_at_budget(home)
         self.settle()
         self._drain()
 

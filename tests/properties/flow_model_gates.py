@@ -123,6 +123,7 @@ class Gates:
             allowed = self.allowed(run)
             if allowed is not None:
                 ready = max(ready, -(-allowed // 1))
+            ready = max(ready, self.opens(run) or ready)
         return (ready - run.shift, run.seq)
 
     def queued(self):
@@ -133,9 +134,15 @@ class Gates:
 
     def local(self, run):
         """What the run's own home says: (whether it may start, the run that it stops)."""
+        if self.rests(run):
+            return False, None
+        opens = self.opens(run)
+        if opens is not None and self.now < opens:
+            self.look_again(run, "tokenThrottle", opens)
+            return False, None
         allowed = self.allowed(run)
         if allowed is not None and self.now < allowed:
-            self.look_again(run, -(-allowed // 1))
+            self.look_again(run, "throttle", -(-allowed // 1))
             return False, None
         limit = self.stated(run, "concurrency")
         if limit and len(self.working(run, "concurrency")) >= limit["limit"]:
@@ -289,13 +296,13 @@ class Gates:
         """Runs of equal lanes are told apart by nothing but their order."""
         scopes = [
             self.scope_of(run, control) if self.stated(run, control) else None
-            for control in ("concurrency", "throttle", "together")
+            for control in ("concurrency", "throttle", "together", "tokenThrottle")
         ]
-        return (run.home, run.kind, bool(run.starts), *scopes)
+        return (run.home, run.kind, bool(run.starts), run.exempt, *scopes)
 
-    def look_again(self, run, due):
-        """The throttle opens by itself."""
-        place = (run.home, self.scope_of(run, "throttle"), due)
+    def look_again(self, run, control, due):
+        """A throttle opens by itself."""
+        place = (run.home, control, self.scope_of(run, control), due)
         if place not in self._looks:
             self._looks.add(place)
             self.at(due, self.settle, run.home)
@@ -306,7 +313,10 @@ class Gates:
             return True
         first, second = self.flows[one].controls, self.flows[other].controls
         if one == other:
-            counting = ("concurrency", "throttle", "together", "singleton")
+            counting = (
+                *("concurrency", "throttle", "together"),
+                *("singleton", "budget", "tokenThrottle"),
+            )
             return any(control in first for control in counting)
         group = first.get("together", {}).get("group")
         return group is not None and group == second.get("together", {}).get("group")

@@ -18,6 +18,9 @@ class Run:
         pos: The number of the operation at which it stands.
         attempt: That one's attempt.
         held: Whether its runner was told to pause in this invocation.
+        exempt: Whether its workflow's budget does not hold it, until it spends again (P31).
+        spent: Tokens and cents.
+        cap: The cap by which it was invoked.
         asked: Whether it could have started but for places across workflows.
         waiters: Steps of other runs that wait for its end, as (run, attempt).
     """
@@ -39,6 +42,9 @@ class Run:
     worked: int = 0
     paused: bool = False
     held: bool = False
+    exempt: bool = False
+    spent: tuple = (0, 0)
+    cap: dict | None = None
     asks: bool = False
     asked: bool = False
     pos: int = 0
@@ -79,7 +85,9 @@ class Lives:
                 self.last_starts[run.home, self.scope_of(run, "throttle")] = exact
         run.state, run.since, run.held, run.asked = "working", self.now, False, False
         run.starts.append(self.now)
-        if run.pos < len(run.ops) and run.ops[run.pos][0] in ("work", "final"):
+        run.cap = self.stated(run, "cap")
+        op = run.ops[run.pos][0] if run.pos < len(run.ops) else None
+        if op in ("work", "final") or (op == "ai" and not self.capped(run)):
             self.go_on(run)
         else:
             started = len(run.starts)
@@ -101,8 +109,10 @@ class Lives:
             run.pos += 1
             self.go_on(run)
             return
-        span = self.flows[run.home].span
-        if op[0] in ("work", "final"):
+        span, started = self.flows[run.home].span, len(run.starts)
+        if op[0] == "ai" and self.capped(run):
+            self.soon(lambda: self.works_still(run, started) and self.end(run, "failed"))
+        elif op[0] in ("work", "final", "ai"):
             run.timer = self.at(self.now + span(op[1]), lambda: self.worked(run, op), run.home)
         elif op[0] == "sleep":
             run.timer = self.at(self.now + span(op[1]), lambda: self.brought(run), run.home)
@@ -126,9 +136,11 @@ class Lives:
 
     def worked(self, run, op):
         """A step's code is over."""
+        if op[0] == "ai":
+            self.used(run, op)
         if op[0] == "final":
             self.end(run, "failed")
-        elif run.attempt <= op[2]:
+        elif run.attempt <= op[-1]:
             self.attempt_failed(run, lambda: self.wake(run))
         else:
             run.pos, run.attempt = run.pos + 1, 1
@@ -261,7 +273,7 @@ class Lives:
             run.held = True
 
     def resume(self, run):
-        run.paused = False
+        run.paused, run.exempt = False, run.exempt or self.rests(run)
         if run.asks:
             run.asks = False
             self.call(run, run.ops[run.pos])

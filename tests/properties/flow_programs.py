@@ -8,6 +8,8 @@ Step code is told by its event: `data["do"]` is a list of operations.
 
     ["work", ms, failures]       a step that takes time and fails in its first attempts
     ["final", ms]                a step that fails for good
+    ["ai", ms, tokens, cents, failures]
+                                 a model's call, whose failed attempts are paid for too
     ["sleep", ms]
     ["wait", number, ms]         for the event `signal` with that number, or its time-out
     ["call", "app/workflow", data]
@@ -25,6 +27,11 @@ EVERY = "every"
 MISSING = object()
 VALUES = (1, 1, 2, "1", 1.0, "x", True, "true", MISSING, [1], None)
 """Of a key: equal by P3 are 1, "1" and 1.0, and true and "true"; the last three are missing."""
+CONTROLS = (
+    *("concurrency", "throttle", "rateLimit", "singleton", "idempotency"),
+    *("cap", "budget", "tokenThrottle"),
+)
+"""Those of which each is drawn by itself."""
 CALLERS = ("ann", "ann", "bob")
 
 
@@ -81,6 +88,7 @@ class Program:
             ("deploy", app, flows), ("ceiling", n), ("crash", down, runner).
         starts_max: As in the engine's settings.
         capacity: Of the runner.
+        tick: Milliseconds between two looks at the budgets.
     """
 
     seed: int
@@ -90,6 +98,7 @@ class Program:
     actions: tuple
     starts_max: int = 64
     capacity: int = 1_000
+    tick: int = 10_000
 
 
 PROFILES = {
@@ -109,6 +118,15 @@ PROFILES = {
     "join": {"together": 90, "join": 60, "call": 30, "debounce": 10, "batch": 10},
     "calm": {"deploy": 0, "ceiling": 25, "crash": 0},
     "deploys": {"deploy": 30, "ceiling": 30},
+    "spend": {
+        "ai": 60,
+        "budget": 70,
+        "cap": 30,
+        "tokenThrottle": 45,
+        "deploy": 15,
+        "group": 5,
+        "ceiling": 0,
+    },
     "crowd": {"crowd": 100, "ceiling": 100, "together": 30, "group": 50, "throttle": 10},
 }
 USUAL = {
@@ -127,6 +145,10 @@ USUAL = {
     "join": 15,
     "ceiling": 35,
     "call": 12,
+    "ai": 8,
+    "budget": 10,
+    "cap": 8,
+    "tokenThrottle": 8,
     "deploy": 12,
     "apps": 0,
     "crowd": 0,
@@ -180,6 +202,7 @@ class Maker:
             ceiling=self.pick(1, 2, 3) if self.happens("ceiling") else 0,
             actions=tuple(actions),
             starts_max=self.pick(64, 64, 3, 1),
+            tick=self.pick(1_000, 1_000, 10_000),
         )
 
     def flows(self):
@@ -207,7 +230,7 @@ class Maker:
 
     def controls(self):
         made = {}
-        for name in ("concurrency", "throttle", "rateLimit", "singleton", "idempotency"):
+        for name in CONTROLS:
             if self.happens(name):
                 made[name] = getattr(self, "_" + name)()
         if self.happens("debounce"):
@@ -244,6 +267,23 @@ class Maker:
     def _idempotency(self):
         return {"key": self.pick("a", "b"), "periodMs": self.ms(1_000, 9_000)}
 
+    def _cap(self):
+        return self.pick(
+            {"maxTokens": self.ms(50, 400)},
+            {"maxCost": self.ms(10, 90) / 100},
+            {"maxTokens": self.ms(50, 400), "maxCost": self.ms(10, 90) / 100},
+        )
+
+    def _budget(self):
+        made = {**self._cap(), "windowMs": 1_000 * self.ms(4, 30)}
+        percent = self.pick(None, 50, 80, 100)
+        return made if percent is None else {**made, "warnAtPct": percent}
+
+    def _tokenThrottle(self):
+        tokens = self.pick(50, 100, 300)
+        # A token takes whole milliseconds, as long as the rate stays.
+        return self.keyed({"tokens": tokens, "perMs": tokens * self.ms(3, 40)})
+
     def _together(self):
         made = {"max": self.ms(1, 3)}
         for then in ("refuse", "stop", "join"):
@@ -279,11 +319,14 @@ class Maker:
         for _ in range(self.pick(1, 1, 1, 2, 3)):
             ops.append(self.work())
             ops.extend(self.rest(app, depth))
-        if ops[-1][0] != "work" or self.ms(0, 3) == 0:
+        if ops[-1][0] not in ("work", "ai") or self.ms(0, 3) == 0:
             ops.append(self.work())
         return ops
 
     def work(self):
+        if self.happens("ai"):
+            failures = self.pick(0, 0, 0, 1)
+            return ["ai", self.ms(1, 2_000), self.ms(0, 200), self.ms(0, 40), failures]
         if self.ms(0, 24) == 0:
             return ["final", self.ms(1, 2_000)]
         return ["work", self.ms(1, self.pick(300, 3_000, 6_000)), self.pick(0, 0, 0, 0, 0, 1, 1, 2)]

@@ -287,3 +287,37 @@ async def test_workflows_that_begin_to_ask_together_do_so_in_the_order_of_their_
         await engine.register(project(3))
         await engine.settle()
         assert (starts(engine, "one"), starts(engine, "other")) == ([0, 6], [1, 6])
+
+
+# The budget ------------------------------------------------------------------------
+
+
+async def test_the_budget_releases_at_the_first_tick_whose_window_has_room(engine_of):
+    # What was spent at 0:09.5 is over sixty seconds old at 1:10, which is a tick.
+    flow = scripted(budget=BudgetConfig(max_tokens=100, window_ms="60s"))
+    async with engine_of(flow) as engine:
+        do = [["sleep", 9.5], ["ai", 200], ["sleep", 5], ["work", 0]]
+        [run] = await engine.send("w", {"do": do})
+        await engine.advance("69s")
+        assert (await engine.run(run.run_id)).paused_by.reason == "budget"
+        await engine.advance("1s")
+        assert (await engine.run(run.run_id)).status == "completed"
+
+
+@pytest.mark.parametrize("left", [[["work", 0]], []], ids=["a step is left", "none is"])
+async def test_an_exempt_run_that_spends_again_does_not_go_on(engine_of, left):
+    # P31: exempt until it commits new AI spend while over the budget; P30: then only exempt
+    # runs go on at a checkpoint.
+    flow = scripted(budget=BudgetConfig(max_tokens=100, window_ms="60s"))
+    async with engine_of(flow) as engine:
+        do = [["ai", 200], ["sleep", 15], ["ai", 200], *left]
+        [run] = await engine.send("w", {"do": do})
+        await engine.advance("20s")
+        assert (await engine.run(run.run_id)).paused_by.reason == "budget"
+        await engine.act(run.run_id, "resume")
+        await engine.settle()
+        shown = await engine.run(run.run_id)
+        assert (shown.spend.tokens, shown.status) == (400, "paused")
+        assert all(step != "work-4" for _, step, _, _ in engine.executions)
+        await engine.advance("100s")
+        assert (await engine.run(run.run_id)).status == "completed"

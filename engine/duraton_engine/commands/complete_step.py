@@ -51,9 +51,10 @@ def complete(
     was_exempt = run.exempt
     tx.emit(slot, completed)
     now = unended_run(tx.state, slot, run.id)
-    acknowledge_step(tx, now, boot, frame, number=number)
     if was_exempt and not now.exempt:
-        hold(tx, now)  # it spent again while over the budget (P31)
+        # It spent again while over the budget (P31); by the acknowledgement it would go on.
+        hold(tx, now)
+    acknowledge_step(tx, now, boot, frame, number=number)
 
 
 def too_large(engine: EngineContext) -> FrameError:
@@ -106,9 +107,9 @@ def fail(
     tx.emit(slot, failed)
     now = unended_run(tx.state, slot, run.id)
     if retry_at is not None:
-        acknowledge_step(tx, now, boot, frame, retry_at=retry_at)
         if was_exempt and not now.exempt:
             hold(tx, now)
+        acknowledge_step(tx, now, boot, frame, retry_at=retry_at)
         return
     end_run(tx, engine, slot, now, FAILED, error=info)
 

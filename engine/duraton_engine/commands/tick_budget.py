@@ -70,8 +70,8 @@ def _roll_off(
     if not rows:
         return None
     second = int(rows[0][0][3])
-    off = (second + 2) * 1_000 + budget.window_ms - 1
-    return control.next_tick(off, engine.settings.budget_tick)
+    off = (second + 1) * 1_000 + budget.window_ms
+    return control.next_tick(off - 1, engine.settings.budget_tick)
 
 
 def _hold(tx: Transition, of: Key, axis: str, spending: Spending) -> None:
