@@ -14,7 +14,6 @@ from itertools import count
 from typing import Any
 
 from duraton.testing import Engine
-from duraton.testing import engine as testing_engine
 from duraton.testing.engine import RefusedError
 from duraton_api.errors import AnswerUnknownError
 from duraton_api.verification import verify_cluster
@@ -150,8 +149,6 @@ class Drive:
         self.engine = engine
         self.stopping = stopping
         self._sent = 0
-        # After a doubt it may not come; a repeat is known by its dedupe id.
-        testing_engine.ANSWER_TIMEOUT_S = 1.0
         host = engine.host
         self._turn, host.turn = host.turn, self._guarded
         self._task = self._crashing = None

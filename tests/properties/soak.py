@@ -31,6 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 import duraton.testing.host
+from duraton.testing import engine as testing_engine
 
 POINTS = {**PROGRAMS, **FLOW_PROGRAMS}
 SCENARIOS = (
@@ -104,6 +105,12 @@ def scenario(seed: int) -> Counter[str]:
     return Counter(programs=scenarios.EXAMPLES)
 
 
+def prepare() -> None:
+    """As the tests' fixtures do it."""
+    duraton.testing.host.SHADOW_DEFAULT.on = True
+    testing_engine.ANSWER_TIMEOUT_S = 1.0
+
+
 KINDS = (*WAYS, "crash points", "scenarios")
 
 
@@ -117,7 +124,7 @@ def carry_out(kind: str, seed: int) -> Counter[str]:
 def work(worker: int, workers: int, first: int, until: float, found: Any) -> None:
     """Carry out programs until the time is out; seeds of one worker are no other's."""
     logging.disable(logging.CRITICAL)  # engines that die say so
-    duraton.testing.host.SHADOW_DEFAULT.on = True
+    prepare()
     seed = first + worker
     while time.monotonic() < until:
         for kind in KINDS:
@@ -175,7 +182,7 @@ def main() -> int:
     args = parser.parse_args()
     console = Console()
     if args.one:
-        duraton.testing.host.SHADOW_DEFAULT.on = True
+        prepare()
         try:
             console.print(dict(carry_out(args.one[0], int(args.one[1]))))
         except Exception:
