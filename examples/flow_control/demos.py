@@ -13,7 +13,10 @@ from typing import Any
 
 from chart import Row, peak
 from follow import Engine, Event, Run, Seen, ShowError, moment
-from workflows import TOKENS_A_CALL
+from workflows import LOOKS, TOKENS_A_CALL
+
+HELD_MS = 5_000
+"""A budget holds from one look to the next, which is 10 s; what was under way ends first."""
 
 Check = tuple[bool, str]
 """Whether something holds, and what it is."""
@@ -361,7 +364,7 @@ async def load_cap(load: Load) -> None:
 
 def calls(seen: Seen) -> list[dict[str, Any]]:
     steps = [step for run in seen.runs for step in run.detail["steps"]]
-    return [step for step in steps if step["status"] == "completed"]
+    return [step for step in steps if step["status"] == "completed" and step["kind"] == "ai"]
 
 
 def rows_cap(seen: Seen) -> list[Row]:
@@ -380,6 +383,30 @@ def hold_cap(seen: Seen) -> list[Check]:
     return [
         (made == 3 and used == 3 * TOKENS_A_CALL, f"{made} of 10 calls, {used} tokens"),
         (ends == [("failed", "cap-reached")], "the run failed with cap-reached"),
+    ]
+
+
+async def load_budget(load: Load) -> None:
+    await load.send(*(("topic.followed", {"topic": topic}) for topic in ("logs", "tea", "rain")))
+
+
+def rows_budget(seen: Seen) -> list[Row]:
+    return [
+        Row("calls", at=[moment(step["endedAt"]) for step in calls(seen)], style=STARTS),
+        Row("held", spans=[run.held for run in seen.runs if run.held is not None], style=SHED),
+    ]
+
+
+def hold_budget(seen: Seen) -> list[Check]:
+    held = sum(run.held is not None for run in seen.runs)
+    made = len(calls(seen))
+    ends = sorted(moment(step["endedAt"]) for step in calls(seen))
+    longest = max((later - end for end, later in pairwise(ends)), default=0)
+    return [
+        none_lost(seen),
+        (held == len(seen.events), f"all {held} were held, paused by the budget"),
+        (longest >= HELD_MS, f"no call for {HELD_MS / 1000:.0f} s or more, then all went on"),
+        (made == LOOKS * len(seen.events), f"{made} calls, none of them twice"),
     ]
 
 
@@ -496,6 +523,14 @@ DEMOS = (
         load_cap,
         rows_cap,
         hold_cap,
+    ),
+    Demo(
+        "budget",
+        ("topic.followed",),
+        "Over 600 tokens in 8 s all rest where they are; as the spend rolls off, all go on.",
+        load_budget,
+        rows_budget,
+        hold_budget,
     ),
     Demo(
         "priority",

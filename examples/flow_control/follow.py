@@ -53,7 +53,12 @@ class Event:
 
 @dataclass
 class Run:
-    """A run as `GET /runs` shows it; times are milliseconds by the engine's clock."""
+    """A run as `GET /runs` shows it; times are milliseconds by the engine's clock.
+
+    Attributes:
+        held: When it was first and last seen paused by its workflow's budget, by the clock
+            of this machine; None where it was not.
+    """
 
     id: str
     workflow: str
@@ -63,6 +68,7 @@ class Run:
     started: int | None
     ended: int | None
     detail: dict[str, Any] = field(default_factory=dict)
+    held: tuple[int, int] | None = None
 
 
 @dataclass
@@ -196,7 +202,7 @@ class Engine:
             while True:
                 page = await self.get("/runs", **query)
                 for item in page["runs"]:
-                    self.runs[item["id"]] = _run(item)
+                    self.runs[item["id"]] = _run(item, self.runs.get(item["id"]))
                 if page["cursor"] is None:
                     break
                 query["cursor"] = page["cursor"]
@@ -240,8 +246,12 @@ class Engine:
                     event.at = recorded.get(event.id) or 0
 
 
-def _run(item: dict[str, Any]) -> Run:
+def _run(item: dict[str, Any], before: Run | None) -> Run:
     trigger = item["trigger"] or {}
+    held = before.held if before is not None else None
+    if item["status"] == "paused" and item["pausedBy"]["reason"] == "budget":
+        now = time.time_ns() // 1_000_000
+        held = (held[0] if held is not None else now, now)
     return Run(
         id=item["id"],
         workflow=item["workflow"],
@@ -250,6 +260,7 @@ def _run(item: dict[str, Any]) -> Run:
         created=_ms(item["createdAt"]) or 0,
         started=_ms(item["startedAt"]),
         ended=_ms(item["endedAt"]),
+        held=held,
     )
 
 

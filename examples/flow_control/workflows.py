@@ -11,6 +11,7 @@ import asyncio
 from duraton import (
     App,
     BatchConfig,
+    BudgetConfig,
     CapConfig,
     ConcurrencyConfig,
     DebounceConfig,
@@ -26,6 +27,7 @@ from duraton import (
 from duraton.context import StepContext
 
 TOKENS_A_CALL = 150
+LOOKS = 6
 
 
 async def work(seconds: float) -> str:
@@ -72,6 +74,14 @@ async def write_story(ctx: StepContext) -> object:
         chapter = await ctx.step.ai.wrap("chapter", ask_model, f"chapter {number}")
         chapters.append(chapter["text"])
     return chapters
+
+
+async def watch_topic(ctx: StepContext) -> object:
+    for look in range(1, LOOKS + 1):
+        await ctx.step.ai.wrap("look", ask_model, ctx.event.data["topic"])
+        if look < LOOKS:
+            await ctx.step.sleep("rest", "3s")
+    return "watched"
 
 
 app = App(
@@ -125,5 +135,9 @@ app = App(
             concurrency=ConcurrencyConfig(limit=1, key="user"),
         ),
         define_workflow("story.wanted", write_story, cap=CapConfig(max_tokens=400)),
+        # A budget is for all runs of a workflow; it is looked at every 10 seconds.
+        define_workflow(
+            "topic.followed", watch_topic, budget=BudgetConfig(max_tokens=600, window_ms="8s")
+        ),
     ],
 )

@@ -11,7 +11,7 @@ FOLDER = ROOT / "examples" / "flow_control"
 NAMES = (
     "concurrency", "throttle", "rateLimit", "debounce", "batch", "singleton", "idempotency",
     "together-wait", "together-refuse", "together-stop", "together-join", "tokenThrottle", "cap",
-    "priority",
+    "budget", "priority",
 )  # fmt: skip
 
 

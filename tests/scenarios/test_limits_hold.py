@@ -128,16 +128,42 @@ async def test_what_executes_is_reported_in_parts_where_it_is_much(engine_of, mo
         assert await in_use(engine) == 3
 
 
-async def test_flow_state_says_that_a_group_holds_back_where_there_is_no_ceiling(engine_of):
-    async with engine_of(working(5, together=TogetherConfig(max=1, group="g"))) as engine:
-        await send_each(engine, [{}] * 3)
+async def test_flow_state_says_where_a_group_holds_back(engine_of):
+    # Without a ceiling it is the group's count alone, key by key; with one it may be either.
+    flow = working(5, key="k", together=TogetherConfig(max=1, group="g"))
+    async with engine_of(flow, working(5, name="v")) as engine:
+        answers = await send_each(engine, [{"k": k} for k in "abbb"])
         await engine.settle()
+        assert (await engine.flow_detail("w", control="project")).scopes == []
+        a, b = (await engine.flow_detail("w", control="together")).scopes
+        assert [(each.key, each.value, each.in_use, each.waiting) for each in (a, b)] == [
+            ("k", "a", 1, None),
+            ("k", "b", 1, 2),
+        ]
+        assert [each.id for each in b.line] == [answer.run_id for answer in answers[2:]]
+        assert (b.group, b.max) == ("g", 1)
+        assert b.why == "1 of its runs work, of the whole group 1 may"
+        waiting = (await engine.run(answers[3].run_id)).waiting_for
+        assert (waiting.kind, waiting.value) == ("together", "b")
+        # A run that comes while both hold it, a crash, and the ceiling's end.
+        await engine.set_ceiling(2)
+        await engine.crash()
         [scope] = (await engine.flow_detail("w", control="project")).scopes
         assert (scope.waiting, scope.group) == (2, "g")
-        assert scope.why == "as many runs of the group g work as may"
-        await engine.set_ceiling(1)
-        [scope] = (await engine.flow_detail("w", control="project")).scopes
         assert scope.why == "as many runs of the project execute as may, or of the group g"
+        assert [each.waiting for each in await together(engine)] == [None, None]
+        await engine.set_ceiling(0)
+        assert (await engine.flow_detail("w", control="project")).scopes == []
+        assert [each.waiting for each in await together(engine)] == [None, 2]
+        # A flow that leaves the group is let go.
+        await engine.register(App("test", workflows=[working(5, key="k")]))
+        assert [each.waiting for each in await together(engine)] == []
+        await engine.advance("1m")
+        assert await in_use(engine) == 0
+
+
+async def together(engine):
+    return (await engine.flow_detail("w", control="together")).scopes
 
 
 # Workflows that are taken away and come back --------------------------------------

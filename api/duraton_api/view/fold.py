@@ -238,6 +238,7 @@ class Fold:
             pass
         elif kind is j.RegistryChanged or kind is j.RegistrationApplied:
             self.registry.append(fact)
+            self.flow.lanes.groups.applied(fact)
         elif kind is j.CommandParked:
             source = f"{fact.source.kind}/{fact.source.partition}/{fact.source.offset}"
             error = _encode(fact.error).decode()

@@ -26,7 +26,8 @@ _SCOPE = (
     " empty_at, tokens, per_ms, until FROM scopes WHERE "
 )
 _LANE = (
-    "SELECT num, app, workflow, name, scope, count, sort, first_sort, first_run FROM lanes WHERE "
+    "SELECT num, app, workflow, name, scope, count, sort, first_sort, first_run, together"
+    " FROM lanes WHERE "
 )
 _WINDOW = (
     "SELECT first, app, workflow, kind, scope, opened_at, due, last, status, count, bytes, held,"
@@ -44,7 +45,7 @@ _SCOPES = Upsert(
 )
 _LANES = Upsert(
     "lanes",
-    "num app workflow name scope count sort first_sort first_run",
+    "num app workflow name scope count sort first_sort first_run together",
     " ON CONFLICT (num) DO UPDATE SET scope = excluded.scope, count = excluded.count,"
     " sort = excluded.sort, first_sort = excluded.first_sort, first_run = excluded.first_run",
 )
@@ -146,12 +147,12 @@ class FlowFile:
     def _read_lane(self, row: tuple[Any, ...] | None, scope_of: ScopeOf) -> Lane | None:
         if row is None:
             return None
-        num, app, workflow, name, scope_num, count, sort, first_sort, first_run = row
+        num, app, workflow, name, scope_num, count, sort, first_sort, first_run, together = row
         scope = scope_of(scope_num)
         if scope is None:
             return None
         lane = Lane(num, (app, workflow, name), scope, Place(first_sort, first_run), self.places)
-        lane.count = count
+        lane.count, lane.together = count, together
         if sort != first_sort:
             lane.over = Place(sort, first_run)
         return lane
@@ -236,7 +237,7 @@ def _write_lanes(db: sqlite3.Connection, flow: "FlowFold") -> None:
     for lane in lanes.dirty.values():
         first = lane.first() or Place(0, 0)
         counted = (lane.scope.num, lane.count, lane.sort(first))
-        rows.append((lane.num, *lane.name, *counted, *first))
+        rows.append((lane.num, *lane.name, *counted, *first, lane.together))
     changed = [*lanes.gone.values(), *lanes.dirty.values()]
     removed = [(lane.num, *place) for lane in changed for place in lane.removed]
     added = [(lane.num, *place) for lane in changed for place in lane.added]

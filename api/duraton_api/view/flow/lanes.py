@@ -6,6 +6,7 @@ holds a scope is brought up to date once a batch.
 """
 
 from duraton_api.view.flow.file import FlowFile
+from duraton_api.view.flow.groups import Groups
 from duraton_api.view.flow.rows import (
     EXECUTING,
     TURN,
@@ -19,7 +20,7 @@ from duraton_api.view.flow.rows import (
 )
 from duraton_api.view.runfold import RunFold
 from duraton_api.view.states import RunState
-from duraton_engine.state.flow import Bucket
+from duraton_engine.state.flow import PROJECT, Bucket
 from duraton_engine.state.lanes import (
     CONCURRENCY,
     SINGLETON,
@@ -44,6 +45,7 @@ class Lanes:
         counts: The workflows' counts.
 
     Attributes:
+        groups: Which workflows wait for their group alone.
         dirty: Lanes to be written.
         gone: Lanes that are empty, to be deleted.
         scopes: Scopes to be written, or deleted where they say nothing.
@@ -55,10 +57,12 @@ class Lanes:
     def __init__(self, file: FlowFile, counts: Counts) -> None:
         self._file = file
         self._counts = counts
+        self.groups = Groups(file.db)
         self.clear()
 
     def clear(self) -> None:
         """Forget everything."""
+        self.groups.clear()
         self._lanes: dict[tuple[str, str, str], Lane] = {}
         self._lane_of: dict[int, Lane] = {}
         self._scopes: dict[ScopeKey, Scope] = {}
@@ -122,6 +126,12 @@ class Lanes:
         control, scope = split_gate(gate)
         return self.scope(ScopeKey(app, workflow, control or TURN, scope))
 
+    def _gate(self, app: str, workflow: str, gate: str, together: str | None) -> Scope:
+        """The scope before which a lane stands; its group's where that is all it waits for."""
+        if gate == PROJECT and together is not None and self.groups.alone(app, workflow):
+            return self.scope(ScopeKey(app, workflow, TOGETHER, together))
+        return self.gate(app, workflow, gate)
+
     # Lanes ------------------------------------------------------------------------
 
     def stand(self, run: RunState, gate: str, due: int | None) -> None:
@@ -142,9 +152,12 @@ class Lanes:
         )
         lane = self._lane(run.app, run.workflow, name)
         if lane is None:
-            scope = self.gate(run.app, run.workflow, gate)
+            scopes = run.scopes if run.kind == "main" else None
+            together = scopes.together if scopes is not None else None
+            scope = self._gate(run.app, run.workflow, gate, together)
             named = (run.app, run.workflow, name)
             lane = Lane(self._file.new_lane(), named, scope, None, self._file.places)
+            lane.together = together
             self._lanes[named] = self._lane_of[lane.num] = lane
             scope.lanes += 1
             if due is not None:
@@ -201,7 +214,7 @@ class Lanes:
         lane = self._lane(fact.app, fact.workflow, fact.lane)
         if lane is None:
             return
-        new = self.gate(fact.app, fact.workflow, fact.gate)
+        new = self._gate(fact.app, fact.workflow, fact.gate, lane.together)
         self._move(lane, new)
         first = lane.first()
         lane.over = None if first is None else Place(fact.sort, first.run)

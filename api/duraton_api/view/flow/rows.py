@@ -82,6 +82,7 @@ class Lane:
         count: How many runs it has.
         over: The lane's place in its line while that run is its first, where that is
             another than the run's own (P14); or None.
+        together: The scope in which `together` counts its runs, or None.
         added: Places that the file does not have.
         removed: Places of the file that are gone; one may be in both.
     """
@@ -98,6 +99,7 @@ class Lane:
         "removed",
         "scope",
         "stored",
+        "together",
     )
 
     def __init__(
@@ -113,6 +115,7 @@ class Lane:
         self.scope = scope
         self.count = 0
         self.over: Place | None = None
+        self.together: str | None = None
         self._rows = rows
         self.written(stored)
 

@@ -36,7 +36,8 @@ CREATE TABLE lanes (
     count INTEGER NOT NULL,
     sort INTEGER NOT NULL,
     first_sort INTEGER NOT NULL,
-    first_run INTEGER NOT NULL
+    first_run INTEGER NOT NULL,
+    together TEXT
 );
 CREATE UNIQUE INDEX lanes_name ON lanes (app, workflow, name);
 CREATE INDEX lanes_line ON lanes (scope, sort, first_run);
