@@ -11,6 +11,7 @@ from fractions import Fraction
 from flow_accounts import Accounts
 from flow_checks_spend import SpendChecks
 from flow_ledger import Ledger, Registry
+from flow_reached import Reached
 
 from duraton_engine.errors import RUN_REPLACED
 
@@ -19,7 +20,7 @@ class BrokenError(AssertionError):
     """A rule does not hold."""
 
 
-class Checks(SpendChecks, Accounts, Ledger):
+class Limits(SpendChecks, Accounts, Ledger):
     """A ledger that holds each fact to the rules.
 
     Args:
@@ -253,3 +254,7 @@ class Checks(SpendChecks, Accounts, Ledger):
             ]
             most = together.get("max", 10)
             self.holds(len(works) >= most, f"{labels} are refused, {len(works)} of {most} work")
+
+
+class Checks(Reached, Limits):
+    """All checks, with a count of what they saw."""

@@ -25,6 +25,7 @@ class Carrying:
         transport: `connect` or `serve`.
         stop: Where the engine dies besides, or None.
         order: A random source by which partitions take their turns, or None.
+        log: Of another log than that in memory the facts are read once all has settled.
 
     Attributes:
         checks: What the facts have told; it raises where they break a rule.
@@ -32,7 +33,16 @@ class Carrying:
         acts: Of each act: whether it was taken, or None where it named no run.
     """
 
-    def __init__(self, program, *, partitions=1, transport="connect", stop=None, order=None):
+    def __init__(
+        self,
+        program,
+        *,
+        partitions=1,
+        transport="connect",
+        stop=None,
+        order=None,
+        log="memory",
+    ):
         self.program = program
         self.checks = Checks(partitions)
         self.stopping = Stopping(stop, 1)
@@ -41,10 +51,12 @@ class Carrying:
         self.answers = []
         self.acts = []
         self.crashes = 0
+        self.read = None if log == "memory" else [0] * partitions
         self.serve = transport == "serve"
         options = {**self.stopping.options, "faults": self._faults}
         self.engine = Engine(
             *apps_of(program.flows, lambda: self.engine.clock),
+            log=log,
             partitions=partitions,
             transport=transport,
             settings=Settings(starts_max=program.starts_max, budget_tick=program.tick),
@@ -81,7 +93,16 @@ class Carrying:
             await self._end()
         return self
 
+    def read_on(self):
+        """Take the facts that are new on the log; of several partitions, one after the other."""
+        for partition, offset in enumerate(self.read):
+            for record in self.engine.core.log.read(JOURNAL, partition, offset, 1_000_000):
+                self.read[partition] = record.offset + 1
+                self.checks.feed(partition, CODEC.decode(record.value))
+
     def settled(self):
+        if self.read is not None:
+            self.read_on()
         found = stuck(self.checks, self.now, self.program.tick)
         assert not found, f"at {self.now - self.engine.clock.start_ms}: {found[:3]}"
 
@@ -109,7 +130,8 @@ class Carrying:
         if not mains:
             self.acts.append(None)
             return
-        run = mains[pick % len(mains)]
+        live = [run for run in mains if run.ended is None]
+        run = live[pick % len(live)] if live and pick % 4 else mains[pick % len(mains)]
         taken = []
 
         async def do():

@@ -32,6 +32,7 @@ CONTROLS = (
     *("cap", "budget", "tokenThrottle"),
 )
 """Those of which each is drawn by itself."""
+ACTS = ("cancel", "cancel", "pause", "resume", "resume")
 CALLERS = ("ann", "ann", "bob")
 
 
@@ -121,13 +122,30 @@ PROFILES = {
     "spend": {
         "ai": 60,
         "budget": 70,
-        "cap": 30,
+        "cap": 40,
         "tokenThrottle": 45,
         "deploy": 15,
         "group": 5,
         "ceiling": 0,
+        "act": 25,
+        "resume": 5,
     },
-    "crowd": {"crowd": 100, "ceiling": 100, "together": 30, "group": 50, "throttle": 10},
+    "crowd": {
+        "crowd": 100,
+        "ceiling": 100,
+        "together": 30,
+        "group": 50,
+        "throttle": 8,
+        "concurrency": 12,
+        "rateLimit": 4,
+        "debounce": 4,
+        "batch": 4,
+        "singleton": 4,
+        "idempotency": 4,
+        "budget": 0,
+        "tokenThrottle": 0,
+        "deploy": 8,
+    },
 }
 USUAL = {
     "concurrency": 35,
@@ -145,6 +163,8 @@ USUAL = {
     "join": 15,
     "ceiling": 35,
     "call": 12,
+    "act": 12,
+    "resume": 0,
     "ai": 8,
     "budget": 10,
     "cap": 8,
@@ -373,10 +393,10 @@ class Maker:
         kind = self.ms(0, 99)
         if kind < 5 and self.likely["ceiling"]:
             return ("ceiling", self.pick(0, 1, 2, 3))
-        if kind < 17:
-            act = self.pick("cancel", "cancel", "pause", "resume", "resume")
+        if kind < 5 + self.likely["act"]:
+            act = self.pick(*ACTS, *["resume"] * self.likely["resume"])
             return ("act", act, self.ms(0, 40))
-        if kind < 23 and self.waits:
+        if kind < 11 + self.likely["act"] and self.waits:
             number = self.random.choice(self.waits[-4:])
             return ("post", (("signal", {"n": number}, None),), self.random.choice(CALLERS))
         return self.post()
