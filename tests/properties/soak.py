@@ -111,7 +111,8 @@ def prepare() -> None:
     testing_engine.ANSWER_TIMEOUT_S = 1.0
 
 
-KINDS = (*WAYS, "crash points", "scenarios")
+KINDS = (*(way for way in WAYS if way != "kafka"), "crash points", "scenarios")
+"""A broker keeps a core busy by itself, so `make test` alone has one."""
 
 
 def carry_out(kind: str, seed: int) -> Counter[str]:
