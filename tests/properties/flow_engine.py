@@ -95,10 +95,13 @@ class Carrying:
 
     def read_on(self):
         """Take the facts that are new on the log; of several partitions, one after the other."""
-        for partition, offset in enumerate(self.read):
-            for record in self.engine.core.log.read(JOURNAL, partition, offset, 1_000_000):
-                self.read[partition] = record.offset + 1
-                self.checks.feed(partition, CODEC.decode(record.value))
+        log = self.engine.core.log
+        for partition in range(len(self.read)):
+            end = log.bounds(JOURNAL, partition)[1]
+            while found := log.read(JOURNAL, partition, self.read[partition], 10_000, end):
+                self.read[partition] = found[-1].offset + 1
+                for record in found:
+                    self.checks.feed(partition, CODEC.decode(record.value))
 
     def settled(self):
         if self.read is not None:
