@@ -13,7 +13,7 @@ from duraton_api.view.flow.schema import FLOW_NAMES, FLOW_TABLES, HELD
 from duraton_schemas.records.common import Place
 from duraton_streams.logs.base import COMMANDS, EVENTS, JOURNAL, MESSAGES
 
-FORM = 5
+FORM = 6
 
 PLACE_TOPICS = (EVENTS, JOURNAL, MESSAGES, COMMANDS)
 _TOPIC_NUMBERS = {topic: number for number, topic in enumerate(PLACE_TOPICS)}
