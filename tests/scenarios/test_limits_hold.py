@@ -298,3 +298,24 @@ async def test_an_exempt_run_that_spends_again_does_not_go_on(engine_of, left):
         assert all(step != "work-4" for _, step, _, _ in engine.executions)
         await engine.advance("100s")
         assert (await engine.run(run.run_id)).status == "completed"
+
+
+# What was gathered, and a redeploy ---------------------------------------------------
+
+
+async def test_held_firings_are_held_by_the_keys_of_the_newest_registration(engine_of):
+    # P20: the second one's scope is free, though the first one's still is not.
+    def version(key):
+        single, batch = SingletonConfig(key=key), BatchConfig(max_size=1, timeout_ms="1m")
+        return working(10, singleton=single, batch=batch)
+
+    async with engine_of(version("none")) as engine:
+        for data in ({"n": 1}, {"n": 2}, {"n": 3, "a": 1}, {"n": 4, "a": 1}):
+            await engine.send("w", data)
+            await engine.advance("1s")
+        assert starts(engine) == [0]
+        await engine.register(version("a"))
+        await engine.advance("1s")
+        assert starts(engine) == [0, 4]
+        await engine.advance("1m")
+        assert starts(engine) == [0, 4, 10, 14]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from duraton_engine.commands.fire_window import fire_window, flush_buffer
+from duraton_engine.commands.fire_window import fire_window, flush_buffer, rescope_firings
 from duraton_engine.commands.tick_budget import tick_budget
 from duraton_engine.context import EngineContext
 from duraton_engine.controls.flow import Flow
@@ -30,7 +30,7 @@ def review_flows(tx: Transition, engine: EngineContext, before: Mapping[Home, Fl
     2. Where keys changed, all unended runs are counted by the new ones; executing ones are
        never stopped.
     3. All lanes are looked at.
-    4. Firings that wait for a control that is gone are looked at.
+    4. Firings that are held are looked at, each one where keys changed.
     5. Windows and buffers whose control is gone fire.
     6. A budget that changed is looked at (P30).
     """
@@ -57,6 +57,8 @@ def review_flows(tx: Transition, engine: EngineContext, before: Mapping[Home, Fl
             tx.emit(slot, facts.LanesReviewed(app=app, workflow=workflow))
             engine.opened(of, UNSEEN)
         # 4
+        if old is None or old.keys != new.keys:
+            rescope_firings(tx, engine, of)
         for gate in _firing_gates(tx, of):
             engine.opened(of, gate)
         # 5
