@@ -276,6 +276,22 @@ class Gates:
             and self.shares(other, run)
         )
 
+    def shifted(self, run):
+        """Who waits for one throttle becomes ready with it, whoever was made first (P14).
+
+        Their shifts then decide; they differ where a redeploy changed the priority.
+        """
+        for control in ("throttle", "tokenThrottle"):
+            if self.stated(run, control) and any(
+                other.home == run.home
+                and not other.starts
+                and other.shift != run.shift
+                and self.stated(other, control)
+                and self.scope_of(other, control) == self.scope_of(run, control)
+                for other in self.queued()
+            ):
+                self.tie("starts of one throttle have different shifts")
+
     def outdate(self, run):
         """A start moves the time of others; who has asked for a place did so by the old one."""
         for other in self.queued():
