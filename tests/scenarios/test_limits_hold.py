@@ -319,3 +319,17 @@ async def test_held_firings_are_held_by_the_keys_of_the_newest_registration(engi
         assert starts(engine) == [0, 4]
         await engine.advance("1m")
         assert starts(engine) == [0, 4, 10, 14]
+
+
+async def test_starts_that_wait_for_a_group_stop_a_run_once_their_flow_says_so(engine_of):
+    # P20: what is to become of a start is read from the newest registration.
+    def version(then):
+        return working(60, together=TogetherConfig(max=1, group="g", then=then))
+
+    async with engine_of(version("wait")) as engine:
+        first, second = [(await engine.send("w", {}))[0].run_id for _ in range(2)]
+        await engine.advance("1s")
+        assert await statuses(engine, first, second) == ["running", "queued"]
+        await engine.register(version("stop"))
+        await engine.settle()
+        assert await statuses(engine, first, second) == ["cancelled", "running"]
