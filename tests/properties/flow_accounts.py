@@ -109,8 +109,20 @@ class Accounts:
 
     def on_FiringReleased(self, partition, fact):
         home = (fact.app, fact.workflow)
-        earlier = [key for key in self.held if key[:3] == (partition, home, fact.gate)]
-        if self.held[partition, home, fact.gate, fact.number].kind == "batch":
+        own = self.held[partition, home, fact.gate, fact.number]
+        control, controls = fact.gate.split("\0")[0], self.registries[partition].controls(home)
+
+        def scope(gathered):
+            """Where it is counted now: the keys may have changed since it was held."""
+            event = self.events[gathered.places[0]]
+            return self.scope_in(controls, control, event) if control in controls else None
+
+        earlier = [
+            key
+            for key, other in self.held.items()
+            if key[:3] == (partition, home, fact.gate) and scope(other) == scope(own)
+        ]
+        if own.kind == "batch":
             text = f"a firing goes on before an earlier one: {fact.number} of {earlier}"
             self.holds(all(key[3] >= fact.number for key in earlier), text)
         self.fired[partition].append(self.held.pop((partition, home, fact.gate, fact.number)))

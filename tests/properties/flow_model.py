@@ -98,6 +98,7 @@ class Model(Gates, Lives, Spends):
         self.admissions = {}
         self.open: dict[tuple, Gathered] = {}
         self.held: list[Gathered] = []
+        self.began: list[Run] = []
         self._heap = []
         self._number = 0
         self.serve = serve

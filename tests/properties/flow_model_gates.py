@@ -204,12 +204,25 @@ class Gates:
         self.settling = True
         try:
             self._ask()
-            while self._start_one() or self.let_go():
+            started = len(self.began)
+            while self._start_one() or self._let_go(self.began[started:]):
                 self._ask()
         finally:
             self.settling = False
 
     settling = False
+
+    def _let_go(self, started):
+        """The firing's run asks for places together with what the same end let go."""
+        known = set(self.runs)
+        if not self.let_go():
+            return False
+        new = [run for label, run in self.runs.items() if label not in known]
+        for run in new:
+            gated = self.gate_keys(run) != (None, False)
+            if gated and any(self.sort(other) > self.sort(run) for other in started):
+                self.tie("a firing that is let go comes before who has started by its place")
+        return True
 
     def _ask(self):
         """Whom its home would let start asks for places across workflows, if there are any."""
@@ -233,6 +246,7 @@ class Gates:
             if victim is None and any(self.overtakes(other, run) for other in self.queued()):
                 self.tie("a start that takes a place over need not ask as an earlier comer does")
             equals = [other for other in self.equals(run) if self.admit(other)[0]]
+            self.began.append(run)
             self.start(run, victim)
             if any(other.state == "queued" and not self.admit(other)[0] for other in equals):
                 self.tie("equal comers to places across workflows")
@@ -263,6 +277,22 @@ class Gates:
             and self.local(other)[1] is not None
             and self.shares(other, run)
         )
+
+    def shifted(self, run):
+        """Who waits for one throttle becomes ready with it, whoever was made first (P14).
+
+        Their shifts then decide; they differ where a redeploy changed the priority.
+        """
+        for control in ("throttle", "tokenThrottle"):
+            if self.stated(run, control) and any(
+                other.home == run.home
+                and not other.starts
+                and other.shift != run.shift
+                and self.stated(other, control)
+                and self.scope_of(other, control) == self.scope_of(run, control)
+                for other in self.queued()
+            ):
+                self.tie("starts of one throttle have different shifts")
 
     def outdate(self, run):
         """A start moves the time of others; who has asked for a place did so by the old one."""

@@ -76,6 +76,7 @@ class Lives:
             self.finish(victim, "cancelled")
         if run.ready is None:
             run.ready = self.sort(run)[0] + run.shift
+            self.shifted(run)
             throttle = self.stated(run, "throttle")
             if throttle:
                 self.outdate(run)

@@ -111,9 +111,17 @@ class Spends:
     def rate_buckets(self, home):
         """A changed rate applies from the change; levels are kept."""
         control = self.flows[home].controls.get("tokenThrottle")
-        for (of, _), bucket in self.buckets.items():
+        for (of, scope), bucket in self.buckets.items():
             if of == home and control:
                 if (bucket.tokens, bucket.per) != (control["tokens"], control["perMs"]):
                     bucket.rated(self.now, control)
+                    if any(
+                        run.home == home
+                        and not run.starts
+                        and self.stated(run, "tokenThrottle")
+                        and self.scope_of(run, "tokenThrottle") == scope
+                        for run in self.queued()
+                    ):
+                        self.tie("when a start was ready is told by a rate that has changed")
                     if bucket.vague:
                         self.tie("parts of a millisecond decide when a bucket opens")

@@ -347,3 +347,64 @@ async def test_an_exempt_run_that_spends_again_does_not_go_on(engine_of, left):
         assert all(step != "work-4" for _, step, _, _ in engine.executions)
         await engine.advance("100s")
         assert (await engine.run(run.run_id)).status == "completed"
+
+
+# What was gathered, and a redeploy ---------------------------------------------------
+
+
+async def test_held_firings_are_held_by_the_keys_of_the_newest_registration(engine_of):
+    # P20: the second one's scope is free, though the first one's still is not.
+    def version(key):
+        single, batch = SingletonConfig(key=key), BatchConfig(max_size=1, timeout_ms="1m")
+        return working(10, singleton=single, batch=batch)
+
+    async with engine_of(version("none")) as engine:
+        for data in ({"n": 1}, {"n": 2}, {"n": 3, "a": 1}, {"n": 4, "a": 1}):
+            await engine.send("w", data)
+            await engine.advance("1s")
+        assert starts(engine) == [0]
+        await engine.register(version("a"))
+        await engine.advance("1s")
+        assert starts(engine) == [0, 4]
+        await engine.advance("1m")
+        assert starts(engine) == [0, 4, 10, 14]
+
+
+async def test_starts_that_wait_for_a_group_stop_a_run_once_their_flow_says_so(engine_of):
+    # P20: what is to become of a start is read from the newest registration.
+    def version(then):
+        return working(60, together=TogetherConfig(max=1, group="g", then=then))
+
+    async with engine_of(version("wait")) as engine:
+        first, second = [(await engine.send("w", {}))[0].run_id for _ in range(2)]
+        await engine.advance("1s")
+        assert await statuses(engine, first, second) == ["running", "queued"]
+        await engine.register(version("stop"))
+        await engine.settle()
+        assert await statuses(engine, first, second) == ["cancelled", "running"]
+
+
+# Order ------------------------------------------------------------------------------
+
+
+async def test_a_throttled_run_keeps_its_place_when_the_throttle_has_forgotten_its_last_start(
+    engine_of,
+):
+    # P14: it was ready once the throttle let it go. What a throttle counted is kept until it
+    # no longer holds anybody back; the run may still be waiting for something else then.
+    flow = scripted(
+        concurrency=ConcurrencyConfig(limit=1),
+        throttle=ThrottleConfig(limit=1, per_ms="2s", key="k"),
+    )
+    async with engine_of(flow) as engine:
+        await engine.send("w", {"k": 1, "do": [["work", 100]]})
+        await engine.advance("1s")
+        later = {"do": [["sleep", 5], ["work", 10]]}
+        [throttled] = await engine.send("w", {"k": 1, **later})
+        await engine.advance("500ms")
+        [ready] = await engine.send("w", {"k": 2, **later})
+        await engine.advance("500ms")
+        await engine.send("w", {"k": 3, "do": [["work", 60]]})
+        await engine.advance("168s")
+        # The first two slept while the third executed; the one that was ready first goes on.
+        assert await statuses(engine, ready.run_id, throttled.run_id) == ["completed", "running"]

@@ -158,6 +158,9 @@ def _take_over(
     look = _first(tx, engine, of, lane, message)
     if look is None or lane is None or look.scopes is None or not look.first:
         return False
+    control = look.flow.controls.together if look.flow is not None else None
+    if control is None or control.then != "stop":
+        return False  # it said so when it asked
     victim = together.longest(look, look.scopes.together or "")
     if victim is None or not victim.gates:
         return False

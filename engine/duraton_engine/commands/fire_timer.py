@@ -45,7 +45,8 @@ def fire_timer(tx: Transition, engine: EngineContext, target: Key) -> None:
     elif kind == "budget":
         tick_budget(tx, engine, (slot, *target[2:4]))
     elif kind == "sweep":
-        tx.emit(slot, facts.KeysExpired(until=tx.now, most=SWEEP_KEYS_MAX))
+        # Not what is over in this very moment: who waits for it is looked at first (P14).
+        tx.emit(slot, facts.KeysExpired(until=tx.now - 1, most=SWEEP_KEYS_MAX))
     elif kind == "shape":
         check_shape(tx, engine, str(target[2]))
     elif kind == "dedupe":

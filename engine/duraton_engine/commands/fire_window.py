@@ -166,6 +166,27 @@ def firing_gates(tx: Transition, of: Key) -> list[str]:
         after = (*of, gate, (1 << 64) - 1)
 
 
+def rescope_firings(tx: Transition, engine: EngineContext, of: Key) -> None:
+    """Keys have changed: what each firing waits for may be another scope, or none (P20).
+
+    A firing whose scope is free stands behind one whose scope is not, and would wait for it.
+    """
+    flow = _flow(engine, str(of[1]), str(of[2]))
+    # In the order in which they fired, wherever they were held.
+    for key, firing in sorted(scan_all(tx.state, tables.FIRINGS, of), key=lambda row: row[0][4]):
+        start = _start(flow, firing.first, firing.events)
+        look = look_for(tx, engine, int(of[0]), start)
+        gate, held = str(key[3]), held_at(look)
+        stands = Held(of, gate, int(key[4]), firing, start, look, held)
+        if held == gate or stands.waits_for_group:
+            continue
+        _release(tx, of, gate, int(key[4]))
+        if held is None:
+            begin_run(look, start)
+        else:
+            _hold_elsewhere(tx, of, firing, held)
+
+
 def _hold_elsewhere(tx: Transition, of: Key, firing: Firing, gate: str) -> None:
     held = facts.FiringHeld(
         app=str(of[1]),

@@ -2,13 +2,19 @@
 
 from collections.abc import Mapping
 
-from duraton_engine.commands.fire_window import fire_window, firing_gates, flush_buffer
+from duraton_engine.commands.fire_window import (
+    fire_window,
+    firing_gates,
+    flush_buffer,
+    rescope_firings,
+)
 from duraton_engine.commands.tick_budget import tick_budget
+from duraton_engine.commands.withdraw_ask import withdraw_ask
 from duraton_engine.context import EngineContext
 from duraton_engine.controls.flow import Flow
 from duraton_engine.state import tables
 from duraton_engine.state.flow import UNSEEN
-from duraton_engine.state.reading import input_of
+from duraton_engine.state.reading import input_of, unended_run
 from duraton_schemas.records import journal as facts
 from duraton_schemas.slots import home_slot, partition_of
 from duraton_streams.partition.machine import Transition
@@ -29,8 +35,8 @@ def review_flows(tx: Transition, engine: EngineContext, before: Mapping[Home, Fl
        have used counts for the new periods, however long.
     2. Where keys changed, all unended runs are counted by the new ones; executing ones are
        never stopped.
-    3. All lanes are looked at.
-    4. Firings that wait for a control that is gone are looked at.
+    3. All lanes are looked at; they ask anew where another word says what becomes of a start.
+    4. Firings that are held are looked at, each one where keys changed.
     5. Windows and buffers whose control is gone fire.
     6. A budget that changed is looked at (P30).
     """
@@ -56,7 +62,12 @@ def review_flows(tx: Transition, engine: EngineContext, before: Mapping[Home, Fl
         if tx.state.get(tables.WAITING, of) is not None:
             tx.emit(slot, facts.LanesReviewed(app=app, workflow=workflow))
             engine.opened(of, UNSEEN)
+        if old is not None and _then(old) != _then(new):
+            for key, _ in scan_all(tx.state, tables.ASKED, of):
+                withdraw_ask(tx, engine, unended_run(tx.state, slot, str(key[3])))
         # 4
+        if old is None or old.keys != new.keys:
+            rescope_firings(tx, engine, of)
         for gate in firing_gates(tx, of):
             engine.opened(of, gate)
         # 5
@@ -65,6 +76,11 @@ def review_flows(tx: Transition, engine: EngineContext, before: Mapping[Home, Fl
         budget = old.controls.budget if old is not None else None
         if budget != new.controls.budget and tx.state.get(tables.SPENDING, of) is not None:
             tick_budget(tx, engine, of)
+
+
+def _then(flow: Flow) -> str | None:
+    together = flow.controls.together
+    return None if together is None else together.then
 
 
 def _rate_buckets(tx: Transition, of: Key, old: Flow | None, new: Flow) -> None:

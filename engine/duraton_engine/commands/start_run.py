@@ -9,6 +9,7 @@ from duraton_engine.controls.look import Block, Look, look_at
 from duraton_engine.effects import ToRunner
 from duraton_engine.errors import RUN_STOPPED
 from duraton_engine.room import Seat
+from duraton_engine.state import tables
 from duraton_engine.state.flow import RUNNER
 from duraton_engine.state.lanes import lane_name
 from duraton_engine.state.objects import RunState
@@ -173,8 +174,12 @@ def _throttled_until(look: Look, run: RunState | None) -> int | None:
     """When a throttle let a first start go, where it was that what the run waited for."""
     if run is None:
         return None
-    let_go = let_go_at(look)
-    return let_go if let_go is not None and let_go > run.ready_at else None
+    found = let_go_at(look)
+    lane = look.tx.state.get(tables.LANES, (*look.of, run.lane))
+    if lane is not None and lane.head == run.id and lane.sort > run.sort_at:
+        # It stood elsewhere since; what the throttle counted may be forgotten by now.
+        found = max(found or 0, lane.sort - run.sort_at + run.ready_at)
+    return found if found is not None and found > run.ready_at else None
 
 
 def _stop_next(look: Look) -> None:
