@@ -85,3 +85,9 @@ def withdraw(tx: Transition, of: Key, number: int) -> None:
 def ask_name(slot: int, number: int) -> str:
     """The name of a firing's or a probe's ask at the project slot."""
     return f"{slot}/{number}"
+
+
+def firing_that_asks(name: str) -> int | None:
+    """The number of the firing that an ask is of, or None where it is a run's."""
+    _, slash, number = name.partition("/")
+    return int(number) if slash else None

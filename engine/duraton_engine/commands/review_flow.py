@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from duraton_engine.commands.ask_firing import firing_that_asks, withdraw
 from duraton_engine.commands.fire_window import (
     fire_window,
     firing_gates,
@@ -64,7 +65,11 @@ def review_flows(tx: Transition, engine: EngineContext, before: Mapping[Home, Fl
             engine.opened(of, UNSEEN)
         if old is not None and _then(old) != _then(new):
             for key, _ in scan_all(tx.state, tables.ASKED, of):
-                withdraw_ask(tx, engine, unended_run(tx.state, slot, str(key[3])))
+                number = firing_that_asks(str(key[3]))
+                if number is not None:
+                    withdraw(tx, of, number)
+                else:
+                    withdraw_ask(tx, engine, unended_run(tx.state, slot, str(key[3])))
         # 4
         if old is None or old.keys != new.keys:
             rescope_firings(tx, engine, of)
