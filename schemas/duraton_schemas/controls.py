@@ -210,7 +210,7 @@ def read_controls(workflow: str, stated: Mapping[str, Any]) -> Controls:
         raise OptionsError(f"{workflow}.budget: state maxCost, maxTokens or both")
     if controls.debounce is not None and controls.batch is not None:
         raise OptionsError(
-            f"{workflow}: debounce and batch contradict each other; state one of them (P13)"
+            f"{workflow}: debounce and batch contradict each other; state one of them"
         )
     return controls
 

@@ -131,7 +131,9 @@ def _wire_options(name: str, options: dict[str, Any]) -> WorkflowOptions:
     on_failure = options.pop("on_failure", None)
     for option, value in options.items():
         if option not in Options.__annotations__:
-            raise OptionsError(f"{name}: there is no option {option!r}")
+            meant = next((each for each in Options.__annotations__ if camel(each) == option), None)
+            hint = f"; it is written {meant}" if meant else ""
+            raise OptionsError(f"{name}: there is no option {option!r}{hint}")
         if value is not None:
             fields[camel(option)] = _wire_value(name, option, value)
     for field_name, value in extra.items():

@@ -156,7 +156,7 @@ async def test_flow_state_is_shown_to_people(cli, node):
     await cli("flow-state", "--app", "shop", status=2)
 
     out = await cli("runs", "get", queued["id"])
-    told = "waits     waits for a place of its concurrency, which 1 runs may have, where k is a"
+    told = "waits     waits for a place of its concurrency, which 1 run may have, where k is a"
     assert told in out
     go.set()
     stop.set()

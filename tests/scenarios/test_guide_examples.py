@@ -143,6 +143,8 @@ FLOWS = [
     "rebuild_index",
     "charge_order",
     "ship_order",
+    "pack",
+    "label",
     "answer_user",
 ]
 
@@ -153,6 +155,15 @@ async def guide(duraton):
     async with duraton([made.names[name] for name in FLOWS]) as engine:
         made.engine = engine
         yield made
+
+
+async def test_the_guides_group(guide):
+    await guide.send("parcel.packed", *[{"team": "a"}] * 2)
+    [answer] = await guide.send("parcel.labelled", {"team": "a"})
+    waits = (await guide.engine.run(answer.run_id)).waiting_for
+    assert (waits.kind, waits.key, waits.limit) == ("together", "team", 2)
+    await guide.engine.advance("2s")
+    assert guide.starts("parcel.labelled") == [guide.starts("parcel.packed")[0] + 2]
 
 
 async def test_the_guides_concurrency(guide):

@@ -284,7 +284,10 @@ def test_a_limit_size_or_period_that_is_not_above_zero_is_refused(control, field
         (app(unknown=1), "unknown"),
         (app(concurrency={"limit": 1.5}), "whole number"),
         (app(concurrency=7), "concurrency"),
-        (app(debounce={"periodMs": 1}, batch={"maxSize": 1, "timeoutMs": 1}), "P13"),
+        (
+            app(debounce={"periodMs": 1}, batch={"maxSize": 1, "timeoutMs": 1}),
+            "contradict each other",
+        ),
         (app(triggers=["a*b"]), "a\\*b"),
         (app(triggers=[""]), "event name"),
         (app(triggers=["x"] * 101), "100 triggers"),

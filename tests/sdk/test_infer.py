@@ -292,7 +292,7 @@ async def test_the_agent_of_the_guide_ends_when_the_model_says_so(duraton, provi
     names = {}
     exec(compile(agent, "docs/guides/ai-spend.md", "exec"), names)
     provider.script = [whole("a"), whole("b"), whole("DONE")]
-    async with duraton(names["triage_wf"]) as engine:
+    async with duraton(names["converse_wf"]) as engine:
         [answer] = await engine.send("ticket.created", {"text": "It does not start."})
         await engine.settle()
         run = await engine.run(answer.run_id)

@@ -68,7 +68,8 @@ def _scopes(engine: Remote, params: dict[str, str], limit: int) -> dict[str, Any
 def _show_state(state: dict[str, Any]) -> None:
     project = state["concurrency"]
     most = f" of {project['limit']}" if project["limit"] else ""
-    show.line(f"{project['inUse']}{most} runs execute")
+    one = project["inUse"] == 1 and not most
+    show.line("1 run executes" if one else f"{project['inUse']}{most} runs execute")
     rows = []
     for each in state["debounce"]:
         fires = f"the next fires {each['nextFireAt']}" if each["nextFireAt"] else "all are held"

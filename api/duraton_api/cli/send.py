@@ -84,7 +84,10 @@ def _show(answer: dict[str, Any]) -> None:
 def _row(each: dict[str, Any]) -> tuple[str, str, str]:
     where = f"{each['app']}/{each['workflow']}"
     if each.get("error"):
-        return where, f"failed: {each['error']}", ""
+        outcome = "refused" if each.get("refused") else "failed"
+        return where, f"{outcome}: {each['error']}", ""
+    if each.get("blockedBy"):
+        return where, f"skipped: {each['blockedBy']} has not ended", ""
     said = [word for word in ("dropped", "deduped", "skipped", "refused", "joined", "buffered")
             if each.get(word)]  # fmt: skip
     return where, ", ".join(said) or "run", each.get("runId") or ""

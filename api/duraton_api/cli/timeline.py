@@ -197,7 +197,8 @@ def _waiting(waiting: dict[str, Any]) -> str:
 def _of_key(waiting: dict[str, Any]) -> str:
     """By which key and limit a queued run is held back; empty for other waits."""
     key, value, limit = waiting.get("key"), waiting.get("value"), waiting.get("limit")
-    told = f", which {limit} runs may have" if limit is not None else ""
+    runs = "run" if limit == 1 else "runs"
+    told = f", which {limit} {runs} may have" if limit is not None else ""
     if value is not None:
         told += f", where {key or 'the subject'} is {show.short(value)}"
     elif key is not None:
