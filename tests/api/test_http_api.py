@@ -499,6 +499,7 @@ async def test_flow_state_in_detail(node):
     assert found["cursor"] is None
     assert (await http.get("/flow-state/detail?control=batch")).json()["scopes"] == []
     problem(await http.get("/flow-state/detail?cursor=x"), 400, "bad-parameter")
+    problem(await http.get("/flow-state/detail?control=rate_limit"), 400, "bad-parameter")
     problem(await http.get("/flow-state/detail?limit=0"), 400, "bad-parameter")
     text = (await http.get("/metrics")).text
     labels = f'app="{APP}",control="throttle",workflow="{FLOW}"'

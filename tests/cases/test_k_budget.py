@@ -282,3 +282,23 @@ async def test_case_138_usage_larger_than_the_bucket_is_not_a_lock_out(engine_of
         assert_at([seconds_of(engine, shown.waiting_for.until)], [due])
         await engine.advance("365d")
         assert_at(starts(engine), [0, 1, due])
+
+
+async def test_what_a_budget_holds_is_seen_while_its_runs_sleep(engine_of):
+    # Of every scope is told who waits, why and since when, also where nobody would go on now.
+    flow = scripted(budget=BudgetConfig(max_tokens=100, window_ms="60s"))
+    async with engine_of(flow) as engine:
+        [run] = await engine.send("w", {"do": [["ai", 250], ["sleep", 15], ["work", 1]]})
+        await engine.advance("10s")
+        [scope] = (await engine.flow_detail("w")).scopes
+        assert (scope.control, scope.waiting) == ("budget", None)
+        assert (scope.used_tokens, scope.max_tokens, scope.per_ms) == (250, 100, 60_000)
+        assert scope.held_at == "2026-01-01T00:00:10.000Z"
+        assert scope.why == "over its budget: 250 of 100 tokens, until its window has rolled"
+        await engine.advance("10s")
+        [scope] = (await engine.flow_detail("w", control="budget")).scopes
+        [waits] = scope.line
+        assert (scope.waiting, waits.id, waits.status) == (1, run.run_id, "paused")
+        assert (await engine.run(run.run_id)).status == "paused"
+        await engine.advance("1m")
+        assert (await engine.flow_detail("w", control="budget")).scopes == []

@@ -33,6 +33,10 @@ app = typer.Typer(no_args_is_help=True, help="List, inspect and steer runs.")
 RunIds = Annotated[list[str], typer.Argument(help="Runs' ids.", metavar="ID...")]
 
 
+NOTE_LENGTH_MAX = 160
+"""A reason with its key, limit and time has to be seen whole."""
+
+
 @app.command("list")
 def list_runs(
     status: Annotated[
@@ -177,5 +181,5 @@ def row_of(run: dict[str, Any]) -> tuple[str | show.Cell, ...]:
         (run["status"], show.STATUS_STYLES.get(run["status"], "")),
         run["createdAt"][:19].replace("T", " "),
         took,
-        show.short(reason_of(run)),
+        show.short(reason_of(run), NOTE_LENGTH_MAX),
     )

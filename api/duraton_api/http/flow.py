@@ -2,10 +2,11 @@
 
 from starlette.responses import Response
 
+from duraton_api.errors import BadParameterError
 from duraton_api.http.backend import Backend
 from duraton_api.http.call import Call, json_answer
 from duraton_api.http.reading import fresh, page_limit
-from duraton_api.view.flow.reads import ScopeFilter
+from duraton_api.view.flow.reads import CONTROLS, ScopeFilter
 
 _STATE_PARAMETERS = frozenset({"workflow", "consistency"})
 _DETAIL_PARAMETERS = frozenset({"workflow", "app", "control", "limit", "cursor", "consistency"})
@@ -31,10 +32,13 @@ class FlowApi:
     async def detail(self, call: Call) -> Response:
         """Scope by scope: who holds it, who waits for it and why, and when next."""
         query = call.query(_DETAIL_PARAMETERS)
+        control = query.get("control")
+        if control is not None and control not in CONTROLS:
+            raise BadParameterError(f"control is one of {', '.join(CONTROLS)}, not {control!r}")
         wanted = ScopeFilter(
             workflow=query.get("workflow"),
             app=query.get("app"),
-            control=query.get("control"),
+            control=control,
             limit=page_limit(query),
             cursor=query.get("cursor"),
         )

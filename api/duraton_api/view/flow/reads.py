@@ -22,11 +22,28 @@ from duraton_api.view.flow.rows import (
     DEBOUNCE,
     EXECUTING,
     STARTS,
+    TURN,
     WINDOWS,
 )
+from duraton_api.view.flow.schema import PROJECT
 from duraton_api.view.flow.scopes import Describer
 from duraton_api.view.flow.stated import Stated, ceiling
 from duraton_api.view.times import iso
+from duraton_engine.state.flow import RUNNER
+from duraton_engine.state.lanes import (
+    BUDGET,
+    CONCURRENCY,
+    SINGLETON,
+    THROTTLE,
+    TOGETHER,
+    TOKEN_THROTTLE,
+)
+
+CONTROLS = (
+    *(CONCURRENCY, TOGETHER, THROTTLE, TOKEN_THROTTLE, SINGLETON, DEBOUNCE, BATCH, BUDGET),
+    *(PROJECT, RUNNER, TURN),
+)
+"""What a scope may be of."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +143,14 @@ _WINDOW_COLUMNS = (
     "SELECT app, workflow, kind AS control, scope, path, value, opened_at, due, count, bytes"
     " FROM windows WHERE "
 )
+_HOLD_COLUMNS = (
+    "SELECT NULL AS num, app, workflow, {control} AS control, '' AS scope, NULL AS path,"
+    " NULL AS value, 0 AS holding, 0 AS waiting, 0 AS firings, NULL AS due, NULL AS next_at,"
+    " NULL AS empty_at, NULL AS tokens, NULL AS per_ms FROM (SELECT *, '' AS scope FROM holds) h"
+    " WHERE NOT EXISTS (SELECT 1 FROM scopes s WHERE s.app = h.app AND s.workflow = h.workflow"
+    " AND s.control = {control} AND s.lanes > 0) AND "
+)
+"""A budget holds its workflow also while none of its runs would go on."""
 _TELLS = "(holding > 0 OR lanes > 0 OR firings > 0 OR until > ?)"
 
 
@@ -224,7 +249,9 @@ def _of_home(
     scopes = db.execute(query.format(control="control"), [*given, now])
     query = _WINDOW_COLUMNS + where + " AND status = 'open'" + order
     windows = db.execute(query.format(control="kind"), given)
-    return merge(_keyed(home, scopes), _keyed(home, windows), key=_key)
+    query = (_HOLD_COLUMNS + where + order).format(control=f"'{BUDGET}'")
+    holds = db.execute(query, given)
+    return merge(*(_keyed(home, rows) for rows in (scopes, windows, holds)), key=_key)
 
 
 def _keyed(

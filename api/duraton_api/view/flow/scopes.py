@@ -4,6 +4,7 @@ import sqlite3
 from itertools import islice
 
 from duraton_api.view.cursors import write_texts
+from duraton_api.view.flow.holds import read_holds
 from duraton_api.view.flow.line import START, Turn, line
 from duraton_api.view.flow.rows import BATCH, DEBOUNCE, TURN
 from duraton_api.view.flow.schema import PROJECT
@@ -19,6 +20,7 @@ from duraton_engine.state.lanes import (
     TOGETHER,
     TOKEN_THROTTLE,
 )
+from duraton_schemas.cap import MICROS
 from duraton_schemas.controls import Controls
 
 SHOWN = 10
@@ -27,7 +29,6 @@ SHOWN = 10
 _ALWAYS = {
     RUNNER: "no runner that offers the workflow has room",
     TURN: "it is looked at next",
-    BUDGET: "the workflow is over its budget",
     PROJECT: "as many runs of the project execute as may",
 }
 
@@ -103,13 +104,14 @@ class Describer:
         shape.waiting = row["waiting"]
         if not shape.waiting:
             return
+        held = shape.control == BUDGET
         turns = list(islice(line(self._db, row["num"], after), limit + 1))
         for turn in turns[:limit]:
             found = self._db.execute(
                 "SELECT id, status, created_at FROM run_rows WHERE num = ?", (turn.run,)
             ).fetchone()
             if found is not None:
-                shape.line.append(_ref(found))
+                shape.line.append(_ref(found, status="paused" if held else None))
         if len(turns) > limit:
             key = (row["app"], row["workflow"], row["control"], row["scope"])
             shape.cursor = write_texts(*key, *(str(each) for each in turns[limit - 1]))
@@ -147,6 +149,8 @@ class Describer:
             self._throttle(shape, row, controls)
         elif control == TOKEN_THROTTLE:
             self._bucket(shape, row)
+        elif control == BUDGET:
+            self._budget(shape, controls)
         else:
             shape.why = _ALWAYS.get(control, "")
             if control == PROJECT:
@@ -160,6 +164,24 @@ class Describer:
             shape.why += f", or of the group {shape.group}"
         elif shape.group is not None:
             shape.why = f"as many runs of the group {shape.group} work as may"
+
+    def _budget(self, shape: ScopeShape, controls: Controls) -> None:
+        """Over which budget the workflow is, and what was spent when it was found to be."""
+        hold = read_holds(self._db).get((shape.app, shape.workflow))
+        shape.why = "the workflow is over its budget"
+        if hold is not None:
+            shape.held_at = iso(hold.at)
+            shape.used_tokens, shape.used_cost = hold.tokens, hold.cost / MICROS
+        if controls.budget is None:
+            return
+        stated = controls.budget
+        shape.max_tokens, shape.max_cost = stated.max_tokens, stated.max_cost
+        shape.per_ms = stated.window_ms
+        if hold is not None:
+            spent = f"${hold.cost / MICROS:g} of ${stated.max_cost or 0:g}"
+            if hold.axis == "maxTokens":
+                spent = f"{hold.tokens} of {stated.max_tokens} tokens"
+            shape.why = f"over its budget: {spent}, until its window has rolled"
 
     def _throttle(self, shape: ScopeShape, row: sqlite3.Row, controls: Controls) -> None:
         if controls.throttle is not None:
@@ -181,5 +203,6 @@ class Describer:
             shape.why = "its bucket of tokens is empty"
 
 
-def _ref(row: sqlite3.Row) -> RunRef:
-    return RunRef(id=row["id"], status=row["status"], created_at=iso(row["created_at"]))
+def _ref(row: sqlite3.Row, status: str | None = None) -> RunRef:
+    created_at = iso(row["created_at"])
+    return RunRef(id=row["id"], status=status or row["status"], created_at=created_at)

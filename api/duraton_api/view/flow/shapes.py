@@ -97,6 +97,11 @@ class ScopeShape(Shape, kw_only=True, omit_defaults=True):
         next_start_at: When the next start is allowed; None where it is now.
         tokens: The bucket's capacity.
         level: The bucket's level; below 0 where it is in debt (P32).
+        held_at: Since when a budget holds the workflow.
+        max_tokens: A budget's tokens in `per_ms`.
+        max_cost: A budget's dollars in `per_ms`.
+        used_tokens: What was spent in it when it was found to be crossed.
+        used_cost: The same in dollars.
         count: Events that came into the window or buffer.
         bytes: How much a buffer holds.
         opened_at: When the window or buffer was opened.
@@ -126,6 +131,11 @@ class ScopeShape(Shape, kw_only=True, omit_defaults=True):
     next_start_at: str | None = None
     tokens: int | None = None
     level: int | None = None
+    held_at: str | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    used_tokens: int | None = None
+    used_cost: float | None = None
     count: int | None = None
     bytes: int | None = None
     opened_at: str | None = None
