@@ -1,7 +1,7 @@
 """Each numbered point, each commit: the end is that of a run without a crash (DESIGN 11.3).
 
-The points of a program are all stopped at, one run each; without `make soak` a part
-of them that differs from program to program.
+A part of a program's points, which differs from program to program, is stopped at, one run
+each; all of them with DURATON_TEST_POINTS=all. `make soak` draws others.
 """
 
 import os

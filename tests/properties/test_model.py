@@ -13,7 +13,7 @@ from duraton import define_workflow
 from duraton.testing import Engine
 
 EXAMPLES = int(os.environ.get("DURATON_TEST_EXAMPLES", "30"))
-"""Scenarios of each test; `make soak` sets more."""
+"""Scenarios of each test."""
 
 thorough = settings(
     max_examples=EXAMPLES,
