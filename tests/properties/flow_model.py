@@ -399,6 +399,10 @@ class Model(Gates, Lives, Spends):
             if before is not None:
                 key = self.group(probe)
                 if key is None or key != self.group(before):
+                    compete = self.compete(gathered.home, before.home)
+                    if key is not None and compete and not self.holds(gathered):
+                        # It starts as what held it ends (P15), by when it fired or as the newest.
+                        self.tie("a firing of a group and a run come to another place as one")
                     continue
                 if gathered.shift != self.shift_of(gathered.home):
                     self.tie("a firing has asked for its place by an order of before")
