@@ -85,14 +85,20 @@ def parting(one, other):
 
 def told(run):
     labels = [event.label for event in run.events]
-    return (run.home, labels, run.created, run.starts, run.status, run.ended, run.spent)
+    starts = before_end(run.starts, run.status, run.ended)
+    return (run.home, labels, run.created, starts, run.status, run.ended, run.spent)
 
 
 def seen(run, start):
     status, ended = (run.ended[0], run.ended[1] - start) if run.ended else (None, None)
-    starts = [at - start for at in run.starts]
+    starts = before_end([at - start for at in run.starts], status, ended)
     labels = [event.label for event in run.events]
     return (run.home, labels, run.created - start, starts, status, ended, run.spent)
+
+
+def before_end(starts, status, ended):
+    """Who is cancelled in the instant of a start may be so before it, or after it."""
+    return [at for at in starts if status != "cancelled" or at != ended]
 
 
 async def both(program, **options):
