@@ -172,7 +172,7 @@ def _carried(created: facts.RunCreated | None) -> int:
 
 def _throttled_until(look: Look, run: RunState | None) -> int | None:
     """When a throttle let a first start go, where it was that what the run waited for."""
-    if run is None:
+    if run is None or not look.first:
         return None
     found = let_go_at(look)
     lane = look.tx.state.get(tables.LANES, (*look.of, run.lane))

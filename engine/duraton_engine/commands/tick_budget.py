@@ -9,6 +9,7 @@ from duraton_engine.controls import budget as control
 from duraton_engine.controls.flow import Flow
 from duraton_engine.state import tables
 from duraton_engine.state.flow import Spending
+from duraton_schemas.cap import MICROS
 from duraton_schemas.controls import Budget
 from duraton_schemas.records import journal as facts
 from duraton_schemas.records.common import Caller, Place
@@ -113,7 +114,7 @@ def _warn(
         "workflow": workflow,
         "warnAtPct": budget.warn_at_pct,
         "tokens": spending.tokens,
-        "cost": spending.cost / control.MICROS,
+        "cost": spending.cost / MICROS,
         "maxTokens": budget.max_tokens,
         "maxCost": budget.max_cost,
         "windowMs": budget.window_ms,

@@ -10,6 +10,7 @@ from duraton_engine.state import tables
 from duraton_engine.state.flow import Late, Spending
 from duraton_engine.state.lanes import BUDGET, gate_of
 from duraton_engine.state.objects import RunState
+from duraton_schemas.cap import MICROS
 from duraton_schemas.controls import Budget
 from duraton_schemas.ids import run_slot
 from duraton_schemas.records.common import Scopes, StepSpend
@@ -18,8 +19,6 @@ from duraton_streams.partition.machine import Transition
 from duraton_streams.state.table import Key, StateReader
 
 GATE = gate_of(BUDGET, "")
-MICROS = 1_000_000
-"""Micro-dollars in a dollar."""
 
 
 def holds(state: StateReader, of: Key) -> bool:

@@ -107,6 +107,13 @@ def read_holds(db: sqlite3.Connection) -> dict[Workflow, Hold]:
     return {(row[0], row[1]): Hold(*row[2:]) for row in rows}
 
 
+def hold_of(db: sqlite3.Connection, app: str, workflow: str) -> Hold | None:
+    """Why one workflow is held, or None."""
+    query = "SELECT at, axis, tokens, cost FROM holds WHERE app = ? AND workflow = ?"
+    row = db.execute(query, (app, workflow)).fetchone()
+    return None if row is None else Hold(*row)
+
+
 def pause_of(holds: dict[Workflow, Hold], run: RunState) -> Pause | None:
     """The pause that a budget is to a run, or None."""
     if run.kind != "main" or run.ended or run.exempt or run.phase == "running":

@@ -4,7 +4,7 @@ import sqlite3
 from itertools import islice
 
 from duraton_api.view.cursors import write_texts
-from duraton_api.view.flow.holds import read_holds
+from duraton_api.view.flow.holds import hold_of
 from duraton_api.view.flow.line import START, Turn, line
 from duraton_api.view.flow.rows import BATCH, DEBOUNCE, TURN
 from duraton_api.view.flow.schema import PROJECT
@@ -167,7 +167,7 @@ class Describer:
 
     def _budget(self, shape: ScopeShape, controls: Controls) -> None:
         """Over which budget the workflow is, and what was spent when it was found to be."""
-        hold = read_holds(self._db).get((shape.app, shape.workflow))
+        hold = hold_of(self._db, shape.app, shape.workflow)
         shape.why = "the workflow is over its budget"
         if hold is not None:
             shape.held_at = iso(hold.at)
