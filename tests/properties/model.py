@@ -176,6 +176,8 @@ class Expected:
         ended: When, milliseconds.
         steps: By id: the attempt that succeeded and when.
         failed: By id and attempt: when.
+        handing: Whether its runner begins nothing new for it until what executes has ended:
+            it was paused meanwhile, and may have been resumed since (P44).
     """
 
     label: str
@@ -188,6 +190,7 @@ class Expected:
     steps: dict = field(default_factory=dict)
     failed: dict = field(default_factory=dict)
     paused: bool = False
+    handing: bool = False
     attempt: int = 1
     parent: tuple | None = None
     children: list = field(default_factory=list)
@@ -270,6 +273,7 @@ class Model:
         run = self.runs[label]
         if run.status is None:
             run.paused = True
+            run.handing = self._connected and bool(run.executing)
 
     def resume(self, label):
         run = self.runs[label]
@@ -305,13 +309,14 @@ class Model:
     def runner_dies(self):
         """Whatever it executes is lost; another one is there when the engine is."""
         for run in self.runs.values():
-            run.lost, run.executing = [*run.lost, *run.executing], []
+            run.lost, run.executing, run.handing = [*run.lost, *run.executing], [], False
 
     def _execute_again(self):
         for run in list(self.runs.values()):
             lost, run.lost = run.lost, []
             for execution in lost:
                 self._go_on(run, lambda r=run, e=execution: self._try(r, *e))
+            self._flush(run)
 
     def _tell(self):
         late, self._late = self._late, []
@@ -325,23 +330,24 @@ class Model:
         self._connected = True
         self._tell()
         for run in list(self.runs.values()):
+            run.handing |= run.paused and bool(run.executing)
             self._flush(run)
 
     # Runs
 
-    def _go_on(self, run, action):
-        """Let a run's code go on, once it may."""
+    def _go_on(self, run, action, *, alone=False):
+        """Let a run go on, once it may; `alone`: the engine needs no code of its for it."""
         if run.status is not None:
             return
-        if run.paused or not self._connected:
-            run.blocked.append(action)
+        if run.paused or not self._connected or (run.handing and not alone):
+            run.blocked.append((action, alone))
         else:
             action()
 
     def _flush(self, run):
         blocked, run.blocked = run.blocked, []
-        for action in blocked:
-            self._go_on(run, action)
+        for action, alone in blocked:
+            self._go_on(run, action, alone=alone)
 
     def _create(self, workflow, label, kind="main", parent=None):
         run = Expected(label, workflow, kind, parent=parent)
@@ -407,7 +413,11 @@ class Model:
                 self._late.append(ended)  # given again once there is somebody
                 return
             run.executing = [each for each in run.executing if each is not execution]
+            over = run.handing and not run.executing
+            run.handing &= not over
             self._answered(run, op, attempt, then)
+            if over:
+                self._flush(run)
 
         if op.takes:
             self.at(self.now + op.takes, ended)
@@ -429,14 +439,14 @@ class Model:
             run, op, attempt, message, op.final, lambda: self._try(run, op, attempt + 1, then)
         )
 
-    def _failed(self, run, op, attempt, message, final, again):
+    def _failed(self, run, op, attempt, message, final, again, *, alone=False):
         run.failed[op.id, attempt] = self.now
         policy = self._policy(run, op)
         if final or attempt >= policy.max_attempts:
             self._end(run, "failed", error=message)
             return
         due = self.now + policy.delay(attempt)
-        self.timer(due, lambda: self._go_on(run, again))
+        self.timer(due, lambda: self._go_on(run, again, alone=alone))
 
     def _wait(self, run, op, then):
         over = []
@@ -472,6 +482,7 @@ class Model:
                 child.error,
                 False,
                 lambda: self._invoke(run, op, attempt + 1, then),
+                alone=True,
             )
 
         child = self._create(self._workflows[op.workflow], label, parent=(ended,))

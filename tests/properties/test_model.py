@@ -125,3 +125,14 @@ def test_a_paused_run_asks_for_no_child():
         run = run_scenario(workflows, acts, partitions).model
         assert run.runs["leaf of red:0/a/2"].ended == 5503
         assert run.runs["red:0"].status == "failed"
+
+
+def test_a_resumed_run_begins_nothing_new_until_what_executes_has_ended():
+    """Its runner was told to hand it back by then, so parallel steps wait too (P44)."""
+    parallel = Gather(((Run("a", takes=3 * GRAIN),), (Wait("b", 0, GRAIN), Run("c"))))
+    workflows = (Workflow("red", (parallel,)),)
+    acts = [("post", 0, ("red",), None), ("pause", 0, 0), ("resume", 0, 0)]
+    for partitions in (1, 12):
+        run = run_scenario(workflows, acts, partitions).model
+        assert run.runs["red:0"].steps == {"b": (1, 100), "a": (1, 300), "c": (1, 300)}
+        assert run.runs["red:0"].ended == 300
