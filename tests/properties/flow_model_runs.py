@@ -269,7 +269,7 @@ class Lives:
     # Pausing
 
     def pause(self, run):
-        run.paused = True
+        run.paused, run.asked = True, False
         if run.works:
             run.held = True
 
