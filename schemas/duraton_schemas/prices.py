@@ -122,6 +122,13 @@ class PriceTable(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
             price.check(model)
 
 
+class _Given(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """A table as it stands; each model is read by itself, so that an error names it."""
+
+    version: str
+    models: dict[str, msgspec.Raw]
+
+
 def read_prices(raw: bytes | str) -> PriceTable:
     """Read and check a price table from its JSON text.
 
@@ -131,11 +138,21 @@ def read_prices(raw: bytes | str) -> PriceTable:
     if len(raw) > PRICES_BYTES_MAX:
         raise PricesError(f"the table is {len(raw)} bytes, the limit is {PRICES_BYTES_MAX}")
     try:
-        table = msgspec.json.decode(raw, type=PriceTable)
+        given = msgspec.json.decode(raw, type=_Given)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise PricesError(f"the price table cannot be read: {error}") from error
+    models = {model: _read_price(model, price) for model, price in given.models.items()}
+    table = PriceTable(version=given.version, models=models)
     table.check()
     return table
+
+
+def _read_price(model: str, raw: msgspec.Raw) -> ModelPrice:
+    try:
+        return msgspec.json.decode(raw, type=ModelPrice)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        shown = model[:MODEL_LENGTH_MAX]
+        raise PricesError(f"the price table cannot be read: model {shown!r}: {error}") from error
 
 
 def write_prices(table: PriceTable) -> str:

@@ -230,12 +230,13 @@ async def test_many_runs_are_acted_on_and_the_jobs_followed(cli, runner):
         await ended(cli, await sent(cli, {"broken": True, "n": n}))
     out = await cli("runs", "bulk-replay", "--status", "failed", "--since", "1h", "--dry-run")
     assert len(out.splitlines()) == 4 and "3 runs" in cli.err
-    out = await cli("runs", "bulk-replay", "--status", "failed")
+    out = await cli("runs", "bulk-replay", "--status", "failed", "--since", "1h")
     job = out.split()[0]
     assert job.startswith("job_") and f"duraton jobs get {job}" in cli.err
     while json.loads(await cli("jobs", "get", job, "--json"))["status"] == "running":  # noqa: ASYNC110 as in `ended`
         await asyncio.sleep(0)
-    assert "3 of 3 done, 0 refused" in await cli("jobs", "get", job)
+    shown = await cli("jobs", "get", job)
+    assert "3 of 3 done, 0 refused" in shown and "filter    status failed, since 20" in shown
     header, row = (await cli("jobs", "list")).splitlines()
     assert header.split() == ["ID", "ACT", "STATUS", "CREATED", "DONE", "REFUSED", "TOTAL"]
     assert row.split()[:3] == [job, "replay", "completed"]

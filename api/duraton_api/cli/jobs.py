@@ -1,5 +1,6 @@
 """`duraton jobs`: acts on many runs, followed and stopped."""
 
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -75,7 +76,7 @@ def stop_job(
 def print_job(job: dict[str, Any]) -> None:
     """Print a job: what it is, how far it is, and what it could not act on."""
     show.styled(f"{job['id']}  {job['act']}  {job['status']}", _style(job["status"]))
-    chosen = ", ".join(f"{name} {show.short(value)}" for name, value in job["filter"].items())
+    chosen = ", ".join(f"{name} {_chosen(name, value)}" for name, value in job["filter"].items())
     show.line(f"  runs      {job['done']} of {job['total']} done, {job['refused']} refused")
     show.line(f"  filter    {chosen}")
     show.line(f"  created   {job['createdAt']}")
@@ -88,6 +89,13 @@ def print_job(job: dict[str, Any]) -> None:
     more = job["refused"] - len(job["refusals"])
     if more:
         show.line(f"  refused   {more} more")
+
+
+def _chosen(name: str, value: Any) -> str:
+    if name in ("since", "until") and str(value).isdecimal():
+        moment = datetime.fromtimestamp(int(value) / 1000, UTC).isoformat(timespec="milliseconds")
+        return moment.replace("+00:00", "Z")
+    return show.short(value)
 
 
 def _row(job: dict[str, Any]) -> tuple[str | show.Cell, ...]:
