@@ -1,6 +1,5 @@
 """`duraton jobs`: acts on many runs, followed and stopped."""
 
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -8,6 +7,7 @@ import typer
 from duraton_api.cli import show
 from duraton_api.cli.options import URL_DEFAULT, ApiKey, Json, Url
 from duraton_api.cli.remote import Remote, path_of
+from duraton_api.view.times import iso
 
 LIMIT_DEFAULT = 50
 PAGE_MAX = 500
@@ -93,8 +93,7 @@ def print_job(job: dict[str, Any]) -> None:
 
 def _chosen(name: str, value: Any) -> str:
     if name in ("since", "until") and str(value).isdecimal():
-        moment = datetime.fromtimestamp(int(value) / 1000, UTC).isoformat(timespec="milliseconds")
-        return moment.replace("+00:00", "Z")
+        return iso(int(value))
     return show.short(value)
 
 
