@@ -351,6 +351,23 @@ async def test_case_117_also_its_output(engine_of):
         assert len(await engine.runs(workflow="f")) == 1
 
 
+async def test_case_117_also_where_the_workflow_says_join_no_longer(engine_of):
+    # A registration that leaves `together` out takes its count away, not who waits (P20).
+    async def calling(ctx):
+        calls = (ctx.step.invoke(name, "f", {"k": 1, "by": name}) for name in ("one", "two"))
+        return await asyncio.gather(*calls)
+
+    caller_of = define_workflow("p", calling)
+    flow = working(10, name="f", key="k", together=JOIN)
+    async with engine_of(flow, caller_of) as engine:
+        caller = await send(engine, "p")
+        await engine.advance("5s")
+        await engine.register([working(10, name="f"), caller_of])
+        await engine.advance("1m")
+        shown = await engine.run(caller)
+        assert (shown.status, shown.output) == ("completed", [[{"k": 1, "by": "one"}]] * 2)
+
+
 async def test_case_118_rows_count_separately_for_a_table_trigger(engine_of):
     # Where the flow states no key, an event's subject is the row (P52).
     async with engine_of(working(10, together=TogetherConfig(max=1))) as engine:

@@ -222,8 +222,9 @@ def run_ended(state: StateWriter, fact: facts.RunEnded) -> None:
         expect_late(state, slot, run, fact.at)
     _end_token(state, slot, run, fact.at)
     close_keys(state, slot, run)
-    for joined, _ in scan_all(state, tables.JOINED, (slot, run.id)):
-        state.delete(tables.JOINED, joined)
+    if run.joined:
+        for joined, _ in scan_all(state, tables.JOINED, (slot, run.id)):
+            state.delete(tables.JOINED, joined)
     for number in range(1, run.results + 1):
         state.delete(tables.OUTPUTS, (slot, run.id, number))
     state.delete(tables.INPUTS, (slot, run.id))

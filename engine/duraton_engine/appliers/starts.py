@@ -23,6 +23,7 @@ def start_joined(state: StateWriter, fact: facts.StartJoined) -> None:
     if fact.parent is not None and fact.parent_step is not None:
         parent = flow.Parent(fact.parent, fact.parent_step, fact.parent_n, fact.parent_attempt)
         state.insert(tables.JOINED, (fact.slot, fact.run, fact.seq), parent)
+        state.edit(tables.RUNS, (fact.slot, fact.run)).joined = True
 
 
 def _of(fact: "facts.WindowSlid | facts.BufferFilled") -> Key:

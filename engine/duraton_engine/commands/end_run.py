@@ -150,7 +150,7 @@ def _parents(tx: Transition, slot: int, run: RunState, given: RunInput) -> list[
     found: list[Parent] = []
     if given.parent is not None and given.parent_step is not None:
         found.append(Parent(given.parent, given.parent_step, given.parent_n, given.parent_attempt))
-    if run.scopes is not None and run.scopes.together is not None:
+    if run.joined:
         found.extend(row for _, row in scan_all(tx.state, tables.JOINED, (slot, run.id)))
     return found
 

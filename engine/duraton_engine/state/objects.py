@@ -92,6 +92,8 @@ class RunState(msgspec.Struct):
         exempt: Whether the budget does not hold it (P31).
         waits: Whether `together` lets it wait whatever its flow says: a replay (P40).
         gates: The gate keys under which it is counted while it executes (DESIGN 4).
+        joined: Whether steps of other runs wait for its end (P26); few runs are joined,
+            so the end of all others need not look for them in the store.
     """
 
     id: str
@@ -124,6 +126,7 @@ class RunState(msgspec.Struct):
     exempt: bool = False
     waits: bool = False
     gates: tuple[str, ...] = ()
+    joined: bool = False
 
     def token(self, partition: int) -> str:
         """Its current token's text."""
