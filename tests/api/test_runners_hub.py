@@ -523,6 +523,20 @@ async def test_a_slow_runner_gets_no_new_runs_and_is_closed_in_the_end():
     assert runner.closed == (4429, "runner-slow")
 
 
+async def test_of_many_slow_runners_the_slowest_is_closed():
+    world = World(unsent_bytes_slow=100, unsent_bytes_max=1_000, unsent_total_max=1_500)
+    boots = ("boot-a", "boot-b", "boot-c")
+    runners = [await world.runner(boot=boot, name=boot) for boot in boots]
+    for boot, runner, waiting in zip(boots, runners, (600, 800, 99), strict=True):
+        runner.waiting = waiting
+        world.hub.deliver([ToRunner(boot, wire.Cancel(run=RUN, token="0.1.1"))])
+    assert [runner.closed for runner in runners] == [None] * 3
+    runners[2].waiting = 101
+    world.hub.taken(runners[2])
+    world.hub.deliver([ToRunner("boot-a", wire.Cancel(run=RUN, token="0.1.1"))])
+    assert [runner.closed for runner in runners] == [None, (4429, "runner-slow"), None]
+
+
 async def test_a_runner_whose_answers_wait_is_not_read():
     world = World(unanswered_max=3)
     runner = await world.runner()

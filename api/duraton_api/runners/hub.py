@@ -83,6 +83,7 @@ class Hub:
         self._greeting = Greeting(register, self.settings)
         self._roster = Roster(room, offer, clock, self.settings)
         self._links: dict[Connection, Link] = {}
+        self._unsent = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._stop_beat: Callable[[], None] | None = None
         self._stopped = False
@@ -145,12 +146,10 @@ class Hub:
     def taken(self, connection: Connection) -> None:
         """The transport took bytes that were queued; a slow runner may be quick again."""
         link = self._links.get(connection)
-        runner = link.runner if link is not None else None
-        if (
-            runner is not None
-            and runner.slow
-            and connection.unsent <= self.settings.unsent_bytes_slow // 2
-        ):
+        if link is None:
+            return
+        unsent, runner = self._count_unsent(link), link.runner
+        if runner is not None and runner.slow and unsent <= self.settings.unsent_bytes_slow // 2:
             self._roster.quick(runner)
 
     # From the engine -------------------------------------------------------
@@ -310,9 +309,20 @@ class Hub:
             self._send(link, frames[half:])
             return
         link.connection.send(message)
-        unsent = link.connection.unsent
+        unsent = self._count_unsent(link)
         if unsent > self.settings.unsent_bytes_slow:
             self._slow(link, unsent)
+        if self._unsent > self.settings.unsent_total_max:
+            most = max(self._links.values(), key=lambda each: each.unsent)
+            told = f"{self._unsent} bytes wait for all runners, {most.unsent} of them for this one"
+            self._drop(most, closing.CLOSE_SLOW, "runner-slow", told)
+
+    def _count_unsent(self, link: Link) -> int:
+        unsent = link.connection.unsent
+        if unsent != link.unsent:
+            self._unsent += unsent - link.unsent
+            link.unsent = unsent
+        return unsent
 
     def _slow(self, link: Link, unsent: int) -> None:
         if unsent > self.settings.unsent_bytes_max:
@@ -354,6 +364,8 @@ class Hub:
         self._links.pop(link.connection, None)
         link.stage = Stage.CLOSED
         link.early.clear()
+        self._unsent -= link.unsent
+        link.unsent = 0
         runner, link.runner = link.runner, None
         if runner is not None and runner.link is link:
             self._roster.disconnected(runner, clean=clean)

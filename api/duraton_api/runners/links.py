@@ -37,6 +37,7 @@ class Link:
         unanswered: How many answers were given to the engine and not acknowledged.
         unanswered_bytes: About the bytes of the messages that brought them.
         paused: Whether its connection is told to receive nothing.
+        unsent: The bytes that its socket has not taken, when they were last counted.
     """
 
     connection: Connection
@@ -48,6 +49,7 @@ class Link:
     unanswered: int = 0
     unanswered_bytes: int = 0
     paused: bool = False
+    unsent: int = 0
     _of_token: dict[str, int] = field(default_factory=dict)
 
     def count(self, token: str) -> None:

@@ -10,8 +10,8 @@ class HubSettings:
     """What the connections of runners are held to.
 
     In flight to the engine are at most `runners_max` x `unanswered_max` answers, and
-    to the runners at most `unsent_bytes_max` a connection; both are then slowed down
-    or closed, and nothing of a run is lost by that.
+    to the runners at most `unsent_bytes_max` a connection and `unsent_total_max` in all;
+    connections are then slowed down or closed, and nothing of a run is lost by that.
 
     Attributes:
         ping_ms: How often each side gives a sign of life, in milliseconds; 0: never,
@@ -31,6 +31,8 @@ class HubSettings:
             given no new runs until half of them are.
         unsent_bytes_max: Bytes from which on the connection is closed; the runner comes
             back and goes on with what it has.
+        unsent_total_max: Bytes not yet taken by the sockets of all runners, from which on
+            the connection for which most of them wait is closed.
     """
 
     ping_ms: int = 5_000
@@ -44,6 +46,7 @@ class HubSettings:
     unanswered_bytes_max: int = 64 << 20
     unsent_bytes_slow: int = 8 << 20
     unsent_bytes_max: int = 2 * MESSAGE_BYTES_MAX
+    unsent_total_max: int = 512 << 20
 
 
 @dataclass(frozen=True)
