@@ -22,7 +22,9 @@ def withdraw_ask(tx: Transition, engine: EngineContext, run: RunState) -> None:
     """
     slot = run_slot(run.id)
     of = (slot, run.app, run.workflow)
-    if tx.state.get(tables.ASKED, (*of, run.id)) is None:
+    # A window knows that a workflow has none, which are most; the run's own key would be
+    # looked for in the store.
+    if not tx.state.scan(tables.ASKED, of, 1) or tx.state.get(tables.ASKED, (*of, run.id)) is None:
         return
     closed = facts.AskClosed(app=run.app, workflow=run.workflow, run=run.id, why="withdrawn")
     tx.emit(slot, closed)

@@ -234,7 +234,12 @@ class Level:
         """
         if limit <= 0:
             return []
-        window = self.windows.get(prefix) or self._open_window(prefix)
+        window = self.windows.get(prefix)
+        if window is None:
+            if limit > WINDOW_SCAN_MAX:
+                # Left open, it would be asked at every key that comes or goes from then on.
+                return self._walk_between(prefix, limit, above, below)
+            window = self._open_window(prefix)
         window.used = True
         raws, high = window.raws, window.high
         if below is not None:
@@ -264,6 +269,17 @@ class Level:
             self.depths = (*self.depths, len(prefix))
         window = self.windows[prefix] = Window(*prefix_range(self.prefix, prefix))
         return window
+
+    def _walk_between(
+        self, prefix: Key, limit: int, above: Key | None, below: Key | None
+    ) -> list[Key]:
+        """As `keys`, without a window."""
+        low, high = prefix_range(self.prefix, prefix)
+        if above is not None:
+            low = max(low, after(encode_key(self.prefix, above)))
+        if below is not None:
+            high = min(high, encode_key(self.prefix, below))
+        return [key for _, key in self._walk(low, high, limit)]
 
     def _walk(self, low: bytes, high: bytes, limit: int) -> list[tuple[bytes, Key]]:
         """The first live keys of a range, read past the windows."""
