@@ -32,6 +32,7 @@ from duraton_schemas.wire.frames import (
     Frame,
     Hello,
     Ping,
+    Refused,
     decode_from_engine,
     encode,
 )
@@ -116,6 +117,7 @@ class _Client:
         self._runner = Runner(app, self._queue, name=name, capacity=capacity)
         self._done = asyncio.Event()
         self._failures = 0
+        self._refused: Refused | None = None
         self._heard = self._said = 0.0
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -141,6 +143,7 @@ class _Client:
 
     async def _once(self) -> None:
         """One connection, from its opening to its end."""
+        self._refused = None
         try:
             async with open_socket(
                 self._uri,
@@ -159,8 +162,7 @@ class _Client:
             _raise_if_refused(error, self._uri)
             self._lost(f"HTTP status {error.response.status_code}")
         except ConnectionClosed as error:
-            _raise_if_closed_for_good(error)
-            self._lost(str(error))
+            self._closed(error)
         except (WebSocketException, OSError, TimeoutError) as error:
             self._lost(str(error) or type(error).__name__)
         finally:
@@ -172,7 +174,7 @@ class _Client:
         """Speak with the engine.
 
         1. Say hello; nothing else goes out until the engine's hello.
-        2. Read until the engine's hello.
+        2. Read the engine's hello, or why there is none.
         3. Write, read and keep time at once, until one of them ends.
         4. If the runner is done, send what is left and close.
         """
@@ -181,6 +183,9 @@ class _Client:
         await socket.send(encode(greeting))  # 1
         async with asyncio.timeout(self._settings.open_s):  # 2
             first = self._read(await socket.recv())
+            if first and isinstance(first[0], Refused):
+                self._refused = first[0]
+                await socket.recv()  # the close says whether to come back
         if not first or not isinstance(first[0], Hello):
             await socket.close(CLOSE_UNREADABLE, "the first frame must be hello")
             raise OSError(f"{self._uri} did not answer with a hello; is it a Duraton engine?")
@@ -268,6 +273,11 @@ class _Client:
                 await socket.send(_PING)
         await asyncio.Event().wait()
 
+    def _closed(self, error: ConnectionClosed) -> None:
+        refused = self._refused
+        _raise_if_closed_for_good(error, refused)
+        self._lost(str(error) if refused is None else refused.message)
+
     def _lost(self, why: str) -> None:
         self._failures += 1
         level = logging.WARNING if self._failures in (1, 10) else logging.INFO
@@ -302,10 +312,12 @@ def _raise_if_refused(error: InvalidStatus, uri: str) -> None:
     raise ConnectionRefusedByEngineError(code or f"http-{status}", message) from error
 
 
-def _raise_if_closed_for_good(error: ConnectionClosed) -> None:
+def _raise_if_closed_for_good(error: ConnectionClosed, refused: Refused | None) -> None:
     if error.rcvd is None or error.rcvd.code < 4000 or error.rcvd.code in COME_BACK_CODES:
         return
     code, message = _reason(error.rcvd.reason)
+    if refused is not None:
+        code, message = refused.code, refused.message
     code = code or f"closed-{error.rcvd.code}"
     raise ConnectionRefusedByEngineError(code, message or error.rcvd.reason or code) from error
 

@@ -391,6 +391,7 @@ async def test_a_refused_registration_refuses_the_runner(world):
     world.refuse = "order.retry: maxAttempts must be a whole number of at least 1"
     runner = await world.runner()
     assert runner.closed == (4422, "options-refused")
+    assert runner.frames == [wire.Refused(code="options-refused", message=world.refuse)]
     assert world.offers == [] and world.room.seats == {}
 
 

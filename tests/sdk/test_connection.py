@@ -18,6 +18,7 @@ from duraton_schemas.wire.frames import (
     Hello,
     Invoke,
     Ping,
+    Refused,
     Step,
     decode_from_runner,
     encode,
@@ -197,6 +198,20 @@ async def test_a_refusal_ends_the_runner_with_the_engines_words(code):
         with pytest.raises(ConnectionRefusedByEngineError, match="limit must") as caught:
             await asyncio.wait_for(connect(APP, server.url, settings=FAST), 10)
     assert caught.value.engine_code == "options-refused"
+
+
+async def test_a_long_refusal_is_heard_whole():
+    words = "order.together: max must be " + "the same everywhere, " * 20
+
+    async def script(peer):
+        await peer.next(Hello)
+        await peer.send(Refused(code="options-refused", message=words))
+        await peer.close(4422, code="options-refused", message="order.together: max...")
+
+    async with Server(script) as server:
+        with pytest.raises(ConnectionRefusedByEngineError) as caught:
+            await asyncio.wait_for(connect(APP, server.url, settings=FAST), 10)
+    assert words in str(caught.value) and caught.value.engine_code == "options-refused"
 
 
 async def test_a_missing_key_says_what_to_do(monkeypatch):

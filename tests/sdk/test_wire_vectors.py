@@ -35,7 +35,7 @@ def test_frames_have_the_stated_bytes(vector):
 def test_every_frame_has_a_vector():
     assert {v["json"]["type"] for v in VECTORS["frames"]} == {
         "hello", "ping", "drain", "step", "suspend", "complete", "fail",
-        "invoke", "ack", "wake", "pause", "cancel", "stale",
+        "invoke", "ack", "wake", "pause", "cancel", "stale", "refused",
     }  # fmt: skip
 
 

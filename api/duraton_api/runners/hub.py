@@ -37,6 +37,7 @@ from duraton_schemas.wire.frames import (
     Hello,
     Invoke,
     Ping,
+    Refused,
     RunnerFrame,
     decode_from_runner,
     encode,
@@ -219,6 +220,8 @@ class Hub:
                 return
             self._roster.check(hello)  # 3
         except HelloRefusedError as error:
+            told: list[Frame] = [Refused(code=error.code, message=str(error))]
+            link.connection.send(encode(told))
             self._drop(link, error.close_code, error.code, str(error))
             return
         except Exception:  # noqa: BLE001 a defect of ours costs this connection, nothing else

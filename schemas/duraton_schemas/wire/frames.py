@@ -426,8 +426,15 @@ class Stale(Frame, tag="stale"):
     epoch: int = 0
 
 
+class Refused(Frame, tag="refused"):
+    """Why a hello is not let in: a close frame, which follows, has room for 123 bytes only."""
+
+    code: str
+    message: str
+
+
 RunnerFrame = Hello | Ping | Drain | Step | Suspend | Complete | Fail
-EngineFrame = Hello | Ping | Drain | Invoke | Ack | Wake | Pause | Cancel | Stale
+EngineFrame = Hello | Ping | Drain | Invoke | Ack | Wake | Pause | Cancel | Stale | Refused
 
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What msgspec raises about bytes that are no message."""
