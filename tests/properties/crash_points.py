@@ -243,7 +243,7 @@ class Drive:
             try:
                 await ask()
             except (ConnectionError, AnswerUnknownError, TimeoutError):
-                await self._up()
+                await self.up()
             except RefusedError as error:
                 if error.engine_code not in ("run-not-active", "run-not-paused"):
                     raise
@@ -251,14 +251,19 @@ class Drive:
             else:
                 return
 
-    async def _up(self):
+    @property
+    def down(self):
+        """The death that it is dying and its coming back, or None."""
+        return None if self._task is None or self._task.done() else self._task
+
+    async def up(self):
         if self._task is not None:
             await self._task
         await self.engine.settle()
 
     async def advance(self, duration):
         await self.engine.advance(duration)
-        await self._up()
+        await self.up()
         if self.errors:
             raise self.errors[0]
 
