@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from duraton_api.errors import AnswerUnknownError, EngineStoppedError, PendingError
 from duraton_api.runners.connection import REASON_BYTES_MAX, Connection, close_reason
 from duraton_api.runners.hub import Hub
 from duraton_api.runners.settings import HubSettings
@@ -395,11 +396,20 @@ async def test_a_refused_registration_refuses_the_runner(world):
     assert world.offers == [] and world.room.seats == {}
 
 
-@pytest.mark.parametrize("error", [OverloadedError("full"), TimeoutError()])
-async def test_a_registration_that_cannot_be_made_now_says_come_back(world, error):
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (OverloadedError("full"), "overloaded"),
+        (PendingError("its answer has not come yet"), "registration-late"),
+        (AnswerUnknownError("the commit is in doubt"), "answer-unknown"),
+        (EngineStoppedError("it stopped"), "engine-stopped"),
+    ],
+)
+async def test_a_registration_that_cannot_be_made_now_says_come_back(world, caplog, error, code):
     world.refuse = error
     runner = await world.runner()
-    assert runner.closed[0] == 1013
+    assert runner.closed == (1013, code)
+    assert "could not be answered" not in caplog.text, "it is no defect"
 
 
 async def test_a_defect_costs_one_connection(world, caplog):

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from duraton_api.errors import PendingError, UnavailableError
 from duraton_api.runners.errors import HelloRefusedError
 from duraton_api.runners.settings import HubSettings
 from duraton_engine.effects import Reply
@@ -89,10 +90,11 @@ class Greeting:
     async def _ask(self, text: str) -> Reply:
         try:
             return await self._register(text)
-        except (StreamError, TimeoutError) as error:
-            code = getattr(error, "code", "registration-late")
-            message = str(error) or "the registration was not answered in time"
-            raise HelloRefusedError(closing.CLOSE_LATER, code, message) from error
+        except PendingError as error:
+            message = "the registration was not answered in time"
+            raise HelloRefusedError(closing.CLOSE_LATER, "registration-late", message) from error
+        except (StreamError, UnavailableError) as error:
+            raise HelloRefusedError(closing.CLOSE_LATER, error.code, str(error)) from error
 
 
 def _refused(message: str) -> HelloRefusedError:
