@@ -9,6 +9,7 @@ from functools import partial
 from itertools import count
 
 import msgspec
+from tests.properties.crash_points import CODEC, Drive, Killed, Stop, Stopping
 
 from duraton.testing import Engine, RefusedError
 from duraton.testing.shown import Answer
@@ -17,7 +18,6 @@ from duraton_api.verification import verify_cluster
 from duraton_schemas.records import journal
 from duraton_streams.logs.base import JOURNAL
 from duraton_streams.partition.settings import ProcessorSettings
-from tests.properties.crash_points import CODEC, Drive, Killed, Stop, Stopping
 
 WRITTEN = "finish:committed"
 """After a commit, of which nobody knows yet."""
@@ -38,6 +38,15 @@ OF_A_START = OF_ITSELF | {journal.LaneMoved}
 CUT = (ConnectionError, AnswerUnknownError, TimeoutError)
 DONE_BEFORE = ("run-not-active", "run-not-paused")
 """What an act that was cut may meet when it is asked for again: that it was done."""
+
+
+def facts_from(log, partition, offset):
+    """The facts from an offset on, each with its own."""
+    end = log.bounds(JOURNAL, partition)[1]
+    while records := log.read(JOURNAL, partition, offset, 10_000, end):
+        for record in records:
+            yield record.offset, CODEC.decode(record.value)
+        offset = records[-1].offset + 1
 
 
 class Deaths(Stopping):
@@ -70,9 +79,8 @@ class Deaths(Stopping):
         if not self.armed or self.spared:
             return
         if point == WRITTEN:
-            found = log.read(JOURNAL, processor.partition, processor.standing.journal, 10_000)
-            facts = [CODEC.decode(record.value) for record in found]
-            self._holds[processor.partition] = any(type(f) not in self._but for f in facts)
+            facts = facts_from(log, processor.partition, processor.standing.journal)
+            self._holds[processor.partition] = any(type(f) not in self._but for _, f in facts)
         if point != DECIDED and not self._holds[processor.partition]:
             return
         self.counts[point] += 1
@@ -138,9 +146,9 @@ class DyingEngine(Engine):
         """First starts as the log has them: who died cannot tell what it has just written."""
         log = self.core.log
         for partition in range(log.partitions):
-            for record in log.read(JOURNAL, partition, self._noted.get(partition, 0), 1_000_000):
-                self._noted[partition] = record.offset + 1
-                self._note(CODEC.decode(record.value))
+            for offset, fact in facts_from(log, partition, self._noted.get(partition, 0)):
+                self._noted[partition] = offset + 1
+                self._note(fact)
         self._started.sort(key=lambda each: each[2])
         return self._started
 
