@@ -131,6 +131,7 @@ async def run_group(drive):
     await drive.send("guests", {"n": 1, "k": 1})
     await drive.send("guests", {"n": 2, "k": 2})
     await drive.send("bosses", {"n": 3, "k": 3})
+    await drive.advance("1ms")  # if its connection was lost, it hangs by then, and can be stopped
     await drive.send("bosses", {"n": 4, "k": 3, "last": True})
     await drive.advance("30s")
 
