@@ -207,6 +207,7 @@ class Gates:
             started = len(self.began)
             while self._start_one() or self._let_go(self.began[started:]):
                 self._ask()
+            self._withdraw()
         finally:
             self.settling = False
 
@@ -229,6 +230,11 @@ class Gates:
         for run in self.queued():
             gated = self.gate_keys(run) != (None, False)
             run.asked = run.asked or (gated and self.local(run)[0])
+
+    def _withdraw(self):
+        """Whom its home lets start no more has no ask left, and asks anew when it does."""
+        for run in self.queued():
+            run.asked = run.asked and self.local(run)[0]
 
     def _start_one(self):
         for run in self.queued():
