@@ -461,6 +461,7 @@ async def go(program, stop=None, *, partitions=1, keep=1, transport="connect"):
 
 
 def without_time(executions):
+    """How often each attempt of a step was executed, whenever that was."""
     counted = Counter()
     for (*execution, _at), times in executions.items():
         counted[tuple(execution)] += times
